@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.branches import Branch
     from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.spark.session import configure_session, register
-    from paimon_spark.spark_catalog.attach import attach, detach
+    from paimon_spark.spark_catalog.session.attach import attach, detach
     from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.log import History
@@ -190,13 +190,13 @@ def _spark_sql() -> spark_port.SparkSql:
 
 
 def _planned_reads() -> spark_port.PlannedReads:
-    from paimon_spark.spark_catalog import dataframes
+    from paimon_spark.spark_catalog.reads import dataframes
 
     return dataframes
 
 
 def _planned_queries() -> spark_port.PlannedQueries:
-    from paimon_spark.spark_catalog import statements
+    from paimon_spark.spark_catalog.session import statements
 
     return statements
 
@@ -248,7 +248,7 @@ def __getattr__(name: str) -> Any:
         case "configure_session" | "register":
             from paimon_spark.spark import session as module
         case "attach" | "detach":
-            from paimon_spark.spark_catalog import attach as module
+            from paimon_spark.spark_catalog.session import attach as module
         case "Diff":
             from paimon_spark.versioning import diff as module
         case "Finding":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
     from paimon_spark.api.views import View
-    from paimon_spark.engine.compaction.sorting import SortOrder
+    from paimon_spark.engine.compaction.sorting import RowOrder
     from paimon_spark.engine.compaction.task import BucketTask
     from paimon_spark.engine.row_diff.compare import Differences
     from paimon_spark.engine.tasks.commit_message import CommitMessage
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.row_diff.comparison import RowComparison
     from paimon_spark.jobs.row_level.write import MergeClauses
     from paimon_spark.jobs.write.commit import WriteResult
-    from paimon_spark.lineage.index.statements import Statement
+    from paimon_spark.lineage.index.statements import StatementRecord
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode
     from paimon_spark.sql.session import Session
@@ -107,7 +107,7 @@ class SparkJobs(Protocol):
         snapshot: Snapshot,
         tasks: Sequence[BucketTask],
         commit_user: str,
-        order: SortOrder,
+        order: RowOrder,
     ) -> Sequence[CommitMessage | None]:
         """The commit message of each task of a sort compaction, in order."""
 
@@ -132,12 +132,12 @@ class SparkSql(Protocol):
         """The rows of a permanent view, as `View.to_spark`."""
 
     def check_again(
-        self, catalog: Catalog, statements: Sequence[tuple[Statement, str]], session: SparkSession | None
+        self, catalog: Catalog, statements: Sequence[tuple[StatementRecord, str]], session: SparkSession | None
     ) -> None:
         """Check that recorded statements, each with the table that it wrote, may run again."""
 
     def execute_again(
-        self, catalog: Catalog, statement: Statement, branch: str, session: SparkSession | None
+        self, catalog: Catalog, statement: StatementRecord, branch: str, session: SparkSession | None
     ) -> DataFrame:
         """Run a statement that lineage recorded on a branch of the tables that have it."""
 

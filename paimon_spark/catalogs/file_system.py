@@ -39,6 +39,7 @@ from paimon_spark.metadata.layout import Layout
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
+    MAIN,
     database_url,
     is_name,
     split_name,
@@ -57,17 +58,28 @@ _SYSTEM_DATABASE: Final = "sys"
 
 
 class TablePlace(NamedTuple):
-    """Where a table of the warehouse is or will be; `is_listed` where a metastore listed it when it was asked."""
+    """Where a branch of a table is or will be.
+
+    Attributes:
+        root: the table's directory in the store.
+        name: how messages call the table; None for its directory.
+        catalog: its catalog, which knows it as `database` and `table`; None where the table was given by its path.
+        is_listed: whether the catalog's metastore listed it when it was asked.
+    """
 
     store: Store
     root: str
-    database: str
-    table: str
+    name: str | None = None
+    branch: str = MAIN
+    catalog: FileSystemCatalog | None = None
+    database: str = ""
+    table: str = ""
     is_listed: bool = True
 
     @property
-    def name(self) -> str:
-        return f"{self.database}.{self.table}"
+    def shown(self) -> str:
+        """The table in messages."""
+        return self.name or self.store.url(self.root)
 
 
 @dataclass(frozen=True)
@@ -282,7 +294,7 @@ class FileSystemCatalog:
     def _drop(self, place: TablePlace) -> list[str]:
         if is_link(place.store, place.root):
             return drop_table_files(place.store, place.root)
-        outside = outside_files(place.store, place.root, place.name)
+        outside = outside_files(place.store, place.root, place.shown)
         left = drop_table_files(place.store, place.root)
         outside.delete()
         return left
@@ -323,7 +335,11 @@ class FileSystemCatalog:
     def place(self, database: str, table: str) -> TablePlace:
         """Where a table is or would be, which need not exist. Raises InvalidOptionError: no name of a table."""
         store, root = open_store(table_url(self.warehouse, database, table), self.options)
-        return TablePlace(store, root, database, table)
+        return self._place_in(store, root, database, table)
+
+    def _place_in(self, store: Store, root: str, database: str, table: str, *, is_listed: bool = True) -> TablePlace:
+        """The place of a table of this catalog."""
+        return TablePlace(store, root, f"{database}.{table}", MAIN, self, database, table, is_listed)
 
     def database_url(self, database: str) -> str:
         """Where a database is or would be."""

@@ -17,7 +17,7 @@ from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.options.catalog import CatalogOptions
-from paimon_spark.options.location import CatalogName, check_part, database_url, table_url
+from paimon_spark.options.location import TableName, check_part, database_url, table_url
 from paimon_spark.redaction import get_logger
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import has_directories, open_store
@@ -74,9 +74,8 @@ class RegisteredCatalog(FileSystemCatalog):
         url = listed or f"{self.database_url(database)}/{check_part(table, 'table')}"
         store, root = open_store(url, self.options)
         locked = not has_directories(url) if self.lock is None else self.lock
-        named = CatalogName.of(self.warehouse, database, table)
-        wrapped = _TableStore(store, root, self.registry, database, table, locked, named)
-        return TablePlace(cast(Store, wrapped), root, database, table, listed is not None)
+        wrapped = _TableStore(store, root, self.registry, database, table, locked, self.warehouse)
+        return self._place_in(cast(Store, wrapped), root, database, table, is_listed=listed is not None)
 
     def list_views(self, database: str) -> list[str]:
         return [] if self._views is None else self._views.list_views(database)
@@ -234,7 +233,7 @@ class _TableStore:
     Attributes:
         root: the table's directory.
         locked: whether to hold the lock of the registry for a commit.
-        named: how to open the table through the catalog again.
+        warehouse: of the catalog, which opens the table again.
     """
 
     inner: Any
@@ -243,12 +242,17 @@ class _TableStore:
     database: str
     table: str
     locked: bool
-    named: CatalogName
+    warehouse: str
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "inner" not in self.__dict__:  # it is being unpickled
             raise AttributeError(name)
         return getattr(self.inner, name)
+
+    @property
+    def named(self) -> tuple[TableName, str]:
+        """The table and the warehouse, as `TableHandle.load_path` needs them."""
+        return TableName(self.database, self.table), self.warehouse
 
     def create_exclusive(self, path: str, data: bytes) -> None:
         """As `Store.create_exclusive`; a snapshot or schema of the table under its lock."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from paimon_spark.catalogs.file_system import TablePlace, check_new_name
 from paimon_spark.catalogs.registered import RegisteredCatalog
-from paimon_spark.catalogs.rest_client import Answer, RestClient, served_options
+from paimon_spark.catalogs.rest_client import Response, RestClient, served_options
 from paimon_spark.catalogs.rest_store import ServedStore, TableServer
 from paimon_spark.errors import CatalogError, TableAlreadyExistsError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema, encode
@@ -22,7 +22,7 @@ from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.options.catalog import without_permissions
-from paimon_spark.options.location import CatalogName, check_part, without_table_defaults
+from paimon_spark.options.location import TableName, check_part, without_table_defaults
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import RowType
@@ -84,7 +84,7 @@ class RestRegistry:
         """Names of the functions of a database, sorted."""
         return sorted(self.client.pages("functions", _DATABASES, database, "functions") or [])
 
-    def find_table(self, database: str, table: str) -> Answer | None:
+    def find_table(self, database: str, table: str) -> Response | None:
         """Find the server's record of a table; None when it does not exist."""
         answer = self.client.get(_DATABASES, database, _TABLES, table)
         return None if answer.is_missing else answer
@@ -189,14 +189,14 @@ class RestCatalog(RegisteredCatalog):
         if found is None:  # the server chooses where it will be
             folder = self.registry.database_url(database, _NO_PLACE) or _NO_PLACE
             store, root = open_store(f"{folder}/{table}", self._store_options)
-            return TablePlace(store, root, database, table, is_listed=False)
+            return self._place_in(store, root, database, table, is_listed=False)
         url = self.registry.client.checked_location(found.text("path"), f"table {database}.{table}")
         store, root = open_store(url, self._store_options)
         if not found.truth("isExternal"):
-            named = CatalogName.of(self.warehouse, database, table)
+            named = TableName(database, table), self.warehouse
             server = TableServer(self.registry.client, database, table, found.text("id"))
             store = cast(Store, ServedStore(url, root, self._store_options, server, self._has_tokens, named))
-        return TablePlace(store, root, database, table)
+        return self._place_in(store, root, database, table)
 
     def create_table(
         self,
@@ -208,7 +208,7 @@ class RestCatalog(RegisteredCatalog):
         comment: str | None = None,
     ) -> TableSchema:
         schema = new_schema(columns, primary_keys, partition_keys, options, comment, now_ms())
-        check_new(schema, place.name)
+        check_new(schema, place.shown)
         if not self.registry.add_table(place.database, place.table, "", schema):
             raise TableAlreadyExistsError(
                 f"there is a table {place.name} in {self.registry.address}; open it, or choose another name",

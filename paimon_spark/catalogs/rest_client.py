@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, quote_plus, urlencode, urljoin, urlsplit
 
-from paimon_spark.catalogs.rest_login import Login, Request
+from paimon_spark.catalogs.rest_login import Login, SignedRequest
 from paimon_spark.errors import CatalogError, InvalidOptionError
 from paimon_spark.format.json_files import find_object
 from paimon_spark.options.catalog import CatalogOptions
@@ -87,7 +87,7 @@ class RestClient:
         """The options that the server gives its clients, over ours. Asked for once in each process."""
         return self._connection.config(self)
 
-    def get(self, *path: str, **parameters: str) -> Answer:
+    def get(self, *path: str, **parameters: str) -> Response:
         """GET what is at a path, whose parts are names."""
         return self._call("GET", self._path(path), parameters, "")
 
@@ -148,15 +148,15 @@ class RestClient:
         named = given or (self.warehouse if self.warehouse.startswith(("/", "file:")) else "")
         return os.path.abspath(split_url(named)[2]) if named else ""
 
-    def post(self, *path: str, body: Mapping[str, Any]) -> Answer:
+    def post(self, *path: str, body: Mapping[str, Any]) -> Response:
         """POST JSON to a path."""
         return self._call("POST", self._path(path), _NO_PARAMETERS, json.dumps(body, ensure_ascii=False))
 
-    def commit(self, *path: str, body: Mapping[str, Any]) -> Answer:
+    def commit(self, *path: str, body: Mapping[str, Any]) -> Response:
         """POST JSON to a path, once: after an error, the caller must find out what happened."""
         return self._call("COMMIT", self._path(path), _NO_PARAMETERS, json.dumps(body, ensure_ascii=False))
 
-    def delete(self, *path: str) -> Answer:
+    def delete(self, *path: str) -> Response:
         """DELETE what is at a path."""
         return self._call("DELETE", self._path(path), _NO_PARAMETERS, "")
 
@@ -172,11 +172,11 @@ class RestClient:
             found = _CONNECTIONS[key] = _Connection(self.options)
         return found
 
-    def _call(self, verb: str, path: str, parameters: Mapping[str, str], body: str) -> Answer:
+    def _call(self, verb: str, path: str, parameters: Mapping[str, str], body: str) -> Response:
         method = "POST" if verb == "COMMIT" else verb
         source = f"{method} {path} of the REST catalog {self.address}"
         for _ in range(_MOST_REDIRECTS + 1):
-            with self._tried(verb, Request(method, path, parameters, body)) as response:
+            with self._tried(verb, SignedRequest(method, path, parameters, body)) as response:
                 status, place = response.status_code, response.headers.get("Location")
                 _LOG.debug("%s %s: %d", method, path, status)
                 if status not in _REDIRECTS or not place:
@@ -184,7 +184,7 @@ class RestClient:
             path, parameters = self._followed(method, path, status, place)
         raise CatalogError(f"{source} was redirected more than {_MOST_REDIRECTS} times; check the option uri")
 
-    def _tried(self, verb: str, request: Request) -> Any:
+    def _tried(self, verb: str, request: SignedRequest) -> Any:
         """The response to a request, which is sent again while the server is busy."""
         for number in range(_RETRIES):
             response = self._send(verb, request)
@@ -196,7 +196,7 @@ class RestClient:
             time.sleep(min(wait_s, _LONGEST_WAIT_S))
         return self._send(verb, request)
 
-    def _send(self, verb: str, request: Request) -> Any:
+    def _send(self, verb: str, request: SignedRequest) -> Any:
         """The response to a request, whose body is still to be read. No redirect is followed."""
         connection = self._connection
         headers = {**self.options.headers, **connection.login.headers(request)}
@@ -238,7 +238,7 @@ class RestClient:
             )
         return there.path.removeprefix(below), dict(parse_qsl(there.query, keep_blank_values=True))
 
-    def _answer(self, response: Any, source: str, *, in_doubt: bool) -> Answer:
+    def _answer(self, response: Any, source: str, *, in_doubt: bool) -> Response:
         status = response.status_code
         try:
             body = decode_body(read_body(response, source, in_doubt=in_doubt))
@@ -247,7 +247,7 @@ class RestClient:
         except Exception as e:  # of requests and what it stands on
             raise self._unreachable(e) from e
         if status < 300 or status == 404 or (status == 409 and not source.startswith("GET ")):
-            answer = Answer(status, body or {}, source, in_doubt)
+            answer = Response(status, body or {}, source, in_doubt)
             if body is None and status < 300:
                 raise answer.wrong("with what is no object of JSON")
             return answer
@@ -361,8 +361,8 @@ _FAR_END: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Answer to a call: success, 404 (not found) or 409 (already exists).
+class Response:
+    """Response to a call: success, 404 (not found) or 409 (already exists).
 
     All methods raise CatalogError: the value is missing, or of another type.
 

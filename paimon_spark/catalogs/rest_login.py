@@ -42,7 +42,7 @@ _MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SignedRequest:
     """Parts of a request that a signature covers.
 
     Attributes:
@@ -75,7 +75,7 @@ class Login:
         self._options = options
         self._key: AccessKey | None = None
 
-    def headers(self, request: Request) -> dict[str, str]:
+    def headers(self, request: SignedRequest) -> dict[str, str]:
         """Headers of a request. Raises CatalogError without an access key, InvalidOptionError."""
         options = self._options
         if options.token_provider != DLF:
@@ -136,7 +136,7 @@ def _decoded(text: str) -> AccessKey:
     return AccessKey(raw["AccessKeyId"], raw["AccessKeySecret"], raw.get("SecurityToken"), ends_ms)
 
 
-def signed(request: Request, key: AccessKey, region: str, now: datetime) -> dict[str, str]:
+def signed(request: SignedRequest, key: AccessKey, region: str, now: datetime) -> dict[str, str]:
     """Headers with a signature as DLF's own endpoints take it."""
     moment = now.strftime("%Y%m%dT%H%M%SZ")
     headers = {"x-dlf-date": moment, "x-dlf-content-sha256": _UNSIGNED, "x-dlf-version": "v1"}
@@ -159,7 +159,7 @@ def signed(request: Request, key: AccessKey, region: str, now: datetime) -> dict
     return {**headers, "Authorization": f"{_ALGORITHM} Credential={key.id}/{scope},Signature={signature}"}
 
 
-def signed_by_open_api(request: Request, key: AccessKey, host: str, now: datetime, nonce: str) -> dict[str, str]:
+def signed_by_open_api(request: SignedRequest, key: AccessKey, host: str, now: datetime, nonce: str) -> dict[str, str]:
     """Headers with a signature as Alibaba Cloud's OpenAPI takes it. `nonce` is new for every request."""
     request = replace(request, parameters=dict(sorted(request.parameters.items())))
     headers = {

@@ -44,7 +44,7 @@ from paimon_spark.metadata.live_files import NEVER, entry_totals
 from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.partition_path import partition_spec
 from paimon_spark.options.catalog import without_permissions
-from paimon_spark.options.location import CatalogName
+from paimon_spark.options.location import TableName
 from paimon_spark.storage.store import Store, already_there
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import type_to_json
@@ -139,7 +139,7 @@ class ServedStore:
         options: how to reach the store.
         server: asked for what is not done here.
         has_tokens: whether the server hands out the keys of the store.
-        named: how to open the table through the catalog again.
+        named: the table and the warehouse of the catalog, which opens it again.
     """
 
     url_of_table: str
@@ -147,7 +147,7 @@ class ServedStore:
     options: Mapping[str, str] = field(repr=False)
     server: TableServer
     has_tokens: bool
-    named: CatalogName
+    named: tuple[TableName, str]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "server" not in self.__dict__:  # it is being unpickled

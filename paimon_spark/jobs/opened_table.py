@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from paimon_spark.catalogs.file_system import FileSystemCatalog
+from paimon_spark.catalogs.file_system import TablePlace
 from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle, is_table, open_branch, open_table
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import (
-    TableLocation,
+    TableName,
     branch_in_force,
     configured,
     is_name,
-    locate,
     no_warehouse,
+    parse_table,
     split_suffix,
 )
 from paimon_spark.options.scan import (
@@ -29,7 +29,6 @@ from paimon_spark.options.scan import (
     canonical,
     parse_scan_options,
 )
-from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 
 OptionValue: TypeAlias = str | float | bool
@@ -84,8 +83,8 @@ def open_path(path: str, options: Mapping[str, str]) -> OpenedTable:
     """The table at `path`, or called `path` in the option `warehouse`. Raises as `load_table`."""
     given = canonical(options)
     parsed = parse_scan_options(given)
-    place, location = _find(path, given, parsed.branch, parsed.storage_options)
-    system = _system_table(location)
+    place, name = _find(path, given, parsed.branch, parsed.storage_options)
+    system = _system_table(name)
     handle = open_place(place, parsed.table_options)
     text = {k: v for k, v in given.items() if k not in ("path", "warehouse")}
     return OpenedTable(handle, parsed, text, system or "")
@@ -115,36 +114,14 @@ def at_version(table: T, version: str | int) -> T:
     return replace(table, read_options=table.read_options.at((VERSION_AS_OF, str(version))), option_text=text)
 
 
-class WarehouseName(NamedTuple):
-    """The name of a table in a warehouse."""
-
-    catalog: FileSystemCatalog
-    database: str
-    table: str
-
-
-class Place(NamedTuple):
-    """Where a table is or will be: its store, directory and branch, and its name in messages.
-
-    `name` is None for the directory's name; `named` is None where the table was given by its path.
-    """
-
-    store: Store
-    root: str
-    branch: str
-    name: str | None
-    named: WarehouseName | None = None
-
-
-def open_place(place: Place, options: Mapping[str, str]) -> TableHandle:
+def open_place(place: TablePlace, options: Mapping[str, str]) -> TableHandle:
     """The table at a place, with options for this use. Raises as `open_table`, with the nearest names."""
     try:
         return open_table(place.store, place.root, place.branch, place.name, options)
     except TableNotFoundError as e:
-        if place.named is None or is_table(place.store, place.root):
+        if place.catalog is None or is_table(place.store, place.root):
             raise
-        catalog, database, table = place.named
-        raise catalog.no_table(database, table) from e
+        raise place.catalog.no_table(place.database, place.table) from e
 
 
 def find_place(
@@ -155,7 +132,7 @@ def find_place(
     *,
     advice: str = "which is only read; to write, name",
     is_read: bool = False,
-) -> Place:
+) -> TablePlace:
     """The place of the table that `path` names, with the warehouse of `options`, the environment or the configuration.
 
     `advice` stands in the message about a system table, before the table's name. Only for a read may `db.t` without a
@@ -164,12 +141,12 @@ def find_place(
     Raises:
         InvalidOptionError: `path` is blank, names two branches, a system table, or a table without its warehouse.
     """
-    place, location = _find(path, options, branch, storage_options, is_read=is_read)
-    system = _system_table(location)
+    place, name = _find(path, options, branch, storage_options, is_read=is_read)
+    system = _system_table(name)
     if system is not None:
         raise InvalidOptionError(
-            f"{location.name}${system} is a system table, {advice} {location.name}",
-            path=location.name,
+            f"{name.shown}${system} is a system table, {advice} {name.shown}",
+            path=name.shown,
         )
     return place
 
@@ -265,41 +242,41 @@ def _find(
     storage_options: Mapping[str, str],
     *,
     is_read: bool = True,
-) -> tuple[Place, TableLocation]:
+) -> tuple[TablePlace, TableName]:
     """The place of a table, and the parts of its name."""
     defaults = configured()
     storage = {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
     warehouse = options.get("warehouse") or defaults.get("warehouse", "")
     if not warehouse and is_name(split_suffix(path.strip())[0]):
         warehouse = default_warehouse(storage)
-    location = locate(path, {"warehouse": warehouse})
-    in_force = branch_in_force(location, branch)
-    if location.in_warehouse is not None:
-        named = WarehouseName(open_catalog(warehouse, storage), *location.in_warehouse)
-        place = named.catalog.place(named.database, named.table)
-        named.catalog.check_listed(place)
-        return Place(place.store, place.root, in_force, location.name, named), location
-    store, root = open_store(location.url, storage)
-    if is_name(location.url) and not (is_read and is_table(store, root)):
-        raise no_warehouse(location.url)
-    if not is_read and options.get("warehouse") and "/" not in location.url and not location.url.startswith("."):
+    name = parse_table(path, has_warehouse=bool(warehouse))
+    in_force = branch_in_force(name, branch)
+    if name.database:
+        catalog = open_catalog(warehouse, storage)
+        place = catalog.place(name.database, name.table)
+        catalog.check_listed(place)
+        return place._replace(branch=in_force), name
+    store, root = open_store(name.table, storage)
+    if is_name(name.table) and not (is_read and is_table(store, root)):
+        raise no_warehouse(name.table)
+    if not is_read and options.get("warehouse") and "/" not in name.table and not name.table.startswith("."):
         raise InvalidOptionError(
-            f"{location.url!r} is not the name of a table in a warehouse; write database.table, or "
-            f"'./{location.url}' for a path",
-            name=location.url,
+            f"{name.table!r} is not the name of a table in a warehouse; write database.table, or "
+            f"'./{name.table}' for a path",
+            name=name.table,
         )
-    return Place(store, root, in_force, None), location
+    return TablePlace(store, root, branch=in_force), name
 
 
-def _system_table(location: TableLocation) -> str | None:
-    """The canonical name of the system table in a location. Raises InvalidOptionError: it does not exist."""
-    if location.system_table is None:
+def _system_table(name: TableName) -> str | None:
+    """The canonical name of the system table in a name. Raises InvalidOptionError: it does not exist."""
+    if name.system is None:
         return None
     from paimon_spark.system_tables.registry import find  # only reads of system tables pay for them
-    from paimon_spark.system_tables.views import View
+    from paimon_spark.system_tables.views import SystemView
 
-    found = find(location.system_table, location.name)
-    return found.value if isinstance(found, View) else found.name
+    found = find(name.system, name.shown)
+    return found.value if isinstance(found, SystemView) else found.name
 
 
 def without_keys(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:

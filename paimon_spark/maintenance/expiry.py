@@ -23,7 +23,7 @@ from paimon_spark.maintenance.consumers import first_needed
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import (
-    Delete,
+    DeleteFile,
     Put,
     Root,
     RootKind,
@@ -315,7 +315,7 @@ def _changelog_change(handle: TableHandle, expired: Sequence[_File], next_id: in
     steps: list[Step] = [delete_unchanged(handle, layout.changelog_path(s.id), data) for s, data in expired]
     hint = relative_path(handle, f"{layout.changelog_dir}/{EARLIEST}")
     if next_id is None:
-        steps += [Delete(hint), Delete(relative_path(handle, f"{layout.changelog_dir}/{LATEST}"))]
+        steps += [DeleteFile(hint), DeleteFile(relative_path(handle, f"{layout.changelog_dir}/{LATEST}"))]
     else:
         steps.append(Put(hint, str(next_id)))
     label = f"expiry of changelogs {expired[0][0].id} to {expired[-1][0].id} of {handle.describe()}"

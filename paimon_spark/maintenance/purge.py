@@ -14,7 +14,7 @@ from paimon_spark.maintenance.removal import Removed, plan_removal
 from paimon_spark.maintenance.roots import all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import (
-    Delete,
+    DeleteFile,
     DeleteFiles,
     DeleteTree,
     Put,
@@ -87,7 +87,7 @@ def _plan(handle: TableHandle) -> TableChange:
         steps.append(DeleteFiles(tuple(f"{snapshots}/{SNAPSHOT_PREFIX}{r.name}" for r in gone)))
         steps.append(Put(f"{snapshots}/{EARLIEST}", str(head.id)))
     elif head is None:
-        steps += [Delete(f"{snapshots}/{LATEST}"), Delete(f"{snapshots}/{EARLIEST}")]
+        steps += [DeleteFile(f"{snapshots}/{LATEST}"), DeleteFile(f"{snapshots}/{EARLIEST}")]
     return TableChange(KIND, f"purge of table {handle.name}", tuple(steps), tuple(released))
 
 

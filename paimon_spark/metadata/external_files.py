@@ -53,9 +53,9 @@ class ExternalFiles:
         keys: the options that list roots.
     """
 
-    own: Place | None
-    listed: tuple[Place, ...]
-    allowed: tuple[Place, ...] | None
+    own: StorePath | None
+    listed: tuple[StorePath, ...]
+    allowed: tuple[StorePath, ...] | None
     keys: str
 
     def refusal(self, url: str, *, delete: bool = False) -> str | None:
@@ -165,7 +165,7 @@ def left_outside(paths: Sequence[str]) -> str:
     )
 
 
-def _opened(store: Store, own: Place | None, place: Place) -> tuple[Store, str]:
+def _opened(store: Store, own: StorePath | None, place: StorePath) -> tuple[Store, str]:
     if own is not None and place.shares_store(own):
         return store, open_store(place.url, getattr(store, "options", {}))[1]
     return external_path(store, place.url)
@@ -178,7 +178,7 @@ def _rules(store: Store, inside: str, roots: tuple[str, ...], keys: str) -> Exte
 
 
 @lru_cache(maxsize=16)
-def _places(roots: tuple[str, ...]) -> tuple[Place, ...]:
+def _places(roots: tuple[str, ...]) -> tuple[StorePath, ...]:
     found = [find_place(root) for root in roots]
     for root, place in zip(roots, found, strict=True):
         if place is None:
@@ -201,7 +201,7 @@ _DECODINGS: Final = 4
 """Times that `%XX` is decoded, as layers of a store may decode it again."""
 
 
-class Place(NamedTuple):
+class StorePath(NamedTuple):
     """A path in a store.
 
     Attributes:
@@ -223,17 +223,17 @@ class Place(NamedTuple):
         """Whether it is a path of this machine."""
         return self.scheme == "file"
 
-    def shares_store(self, other: Place) -> bool:
+    def shares_store(self, other: StorePath) -> bool:
         """Whether both are in one bucket, on one host or on this machine."""
         return self[:2] == other[:2]
 
-    def is_below(self, root: Place) -> bool:
+    def is_below(self, root: StorePath) -> bool:
         """Whether the place is inside a directory; on this machine also where links are followed."""
         if not self.shares_store(root) or not _is_below(self.path, root.path):
             return False
         return not self.is_local or _is_below(_real(self.path), _real(root.path))
 
-    def may_be_in(self, root: Place) -> bool:
+    def may_be_in(self, root: StorePath) -> bool:
         """Whether the place may be a directory or inside it, with links followed or not."""
         if not self.shares_store(root):
             return False
@@ -244,7 +244,7 @@ class Place(NamedTuple):
         return path == directory or _is_below(path, directory)
 
 
-def find_place(url: str) -> Place | None:
+def find_place(url: str) -> StorePath | None:
     """The place that an absolute path or URL names; None where it has `..` or another form.
 
     Segments `.` and `..` are looked for in decoded text too, as some stores decode `%XX`.
@@ -261,7 +261,7 @@ def find_place(url: str) -> Place | None:
         authority, path = "", f"/{authority}/{path}"
     if scheme == "file" and authority:
         return None
-    return Place(scheme, authority, "".join(f"/{part}" for part in path.split("/") if part))
+    return StorePath(scheme, authority, "".join(f"/{part}" for part in path.split("/") if part))
 
 
 def _is_plain(path: str) -> bool:

@@ -25,7 +25,7 @@ from paimon_spark.metadata.retry import RACES
 from paimon_spark.metadata.schemas import BranchLook, is_visible, latest_schema, list_schema_ids, look_at_branch
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
-from paimon_spark.options.location import CatalogName
+from paimon_spark.options.location import TableName
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.storage.ahead import ahead
 from paimon_spark.storage.local import is_link, within
@@ -73,14 +73,14 @@ class TableHandle:
     @property
     def load_path(self) -> str:
         """Text that opens the table again: its URL, or its name in a catalog (with `load_options`)."""
-        named: CatalogName | None = getattr(self.store, "named", None)
-        return self.location if named is None else named.name
+        named = named_in_catalog(self.store)
+        return self.location if named is None else named[0].bare
 
     @property
     def load_options(self) -> dict[str, str]:
         """The option that `load_path` needs."""
-        named: CatalogName | None = getattr(self.store, "named", None)
-        return {} if named is None else {"warehouse": named.warehouse}
+        named = named_in_catalog(self.store)
+        return {} if named is None else {"warehouse": named[1]}
 
     def check_readable(self, columns: Iterable[str] | None = None) -> None:
         """As `features.check_readable`."""
@@ -317,6 +317,12 @@ class CatalogServer(Protocol):
     def create_branch(self, branch: str, tag: str | None) -> None:
         """Create a branch of main from one of its tags, an empty one without; done before, nothing."""
         ...
+
+
+def named_in_catalog(store: Store) -> tuple[TableName, str] | None:
+    """The table of a store in a metastore or on a server, and the warehouse; None where files are all there is."""
+    named: tuple[TableName, str] | None = getattr(store, "named", None)
+    return named
 
 
 def server_of(store: Store) -> CatalogServer | None:

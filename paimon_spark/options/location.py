@@ -1,4 +1,4 @@
-"""Locations of tables: paths, names in a warehouse, `$` suffixes, and configured defaults.
+"""Names and paths of tables, with their `$` suffixes, and configured defaults.
 
 Defaults come from `PAIMON_WAREHOUSE` and a TOML file, `~/.config/paimon-spark/config.toml` or the one that
 `PAIMON_CONFIG` names: `warehouse = "s3://lake/wh"`, file system options: `"fs.key" = "…"`, or `[s3]` with
@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from paimon_spark.errors import InvalidOptionError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import DATA_LINEAGE, OF_CATALOG, TABLE_LINEAGE
@@ -36,57 +36,86 @@ CATALOG: Final = "paimon"
 
 
 @dataclass(frozen=True, slots=True)
-class TableLocation:
-    """A table as the user named it.
+class TableName:
+    """The name of a table, which need not exist, in a catalog, or its path.
 
     Attributes:
-        url: the table's own directory.
-        name: for messages: `db.t`, or the path as given.
-        branch: from `$branch_…`; None when the text names none.
-        system_table: what follows the last `$`, such as `snapshots`; None for the table itself.
+        database: in the catalog; empty for a path.
+        table: in the database, or the path.
+        branch: from `$branch_…`; None when none is named.
+        system: name of a system table, such as `tags`; None for the table itself.
+        is_of_session: the branch is that of the setting `spark.paimon.branch`, and was not named.
     """
 
-    url: str
-    name: str
+    database: str
+    table: str
     branch: str | None = None
-    system_table: str | None = None
+    system: str | None = None
+    is_of_session: bool = False
 
     @property
-    def in_warehouse(self) -> tuple[str, str] | None:
-        """Database and table of a name in a warehouse; None for a path."""
-        if self.name == self.url:
-            return None
-        folder, _, table = self.url.rpartition("/")
-        return folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX), table
+    def suffix(self) -> str:
+        """Suffix of the table's name: `$branch_<branch>`, `$<system table>`, both or empty."""
+        branch = "" if self.branch is None else f"$branch_{self.branch}"
+        return branch + ("" if self.system is None else f"${self.system}")
+
+    @property
+    def last_part(self) -> str:
+        """The name without the database, as written."""
+        return self.table + self.suffix
+
+    @property
+    def text(self) -> str:
+        """The name as `Catalog.table` takes it."""
+        return self.bare + self.suffix
+
+    @property
+    def bare(self) -> str:
+        """The name without branch and system table, as methods of `Catalog` take it."""
+        return f"`{self.database}`.`{self.table}`" if self.database else self.table
+
+    @property
+    def shown(self) -> str:
+        """The name as messages show it, without branch and system table."""
+        return self.bare.replace("`", "") if self.database else self.table
+
+    def __str__(self) -> str:
+        """The name as messages show it."""
+        return self.text.replace("`", "")
+
+    @property
+    def as_named(self) -> TableName:
+        """The name without the branch of the session, where a version or another branch is chosen."""
+        return replace(self, branch=None, is_of_session=False) if self.is_of_session else self
+
+    def refuse_branch_of_session(self, verb: str) -> None:
+        """Refuse to drop, rename or replace a whole table where the session works on a branch of it.
+
+        Raises InvalidInputError.
+        """
+        if self.is_of_session:
+            raise InvalidInputError(
+                f"{self.as_named} would be {verb} with all its branches, and this session works on its branch "
+                f"{self.branch!r} (spark.paimon.branch); unset that, or change the rows of the branch",
+                table=str(self.as_named),
+                branch=self.branch,
+            )
+
+    def refuse_suffix(self, verb: str) -> None:
+        """Check that no branch and no system table is named. Raises InvalidOptionError."""
+        if self.branch is not None or self.system is not None:
+            what = "a branch" if self.system is None else "a system table"
+            raise InvalidOptionError(f"{self} is {what}; only a whole table can be {verb}", name=str(self))
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogName:
-    """Address that opens a table through a metastore or a server again.
-
-    Attributes:
-        name: `db.t`, quoted.
-        warehouse: of the catalog; its other options are among those of the store.
-    """
-
-    name: str
-    warehouse: str
-
-    @classmethod
-    def of(cls, warehouse: str, database: str, table: str) -> CatalogName:
-        return cls(f"`{database}`.`{table}`", warehouse)
-
-
-def locate(text: str, options: Mapping[str, str]) -> TableLocation:
-    """The table that `text` names: a path, or `db.t` in the `warehouse` of `options`.
+def parse_table(text: str, *, has_warehouse: bool) -> TableName:
+    """The table that `text` names: a path, or `db.t` where there is a warehouse.
 
     Raises InvalidOptionError: as `split_suffix`, or the path is the directory of a branch.
     """
     bare, branch, system_table = split_suffix(text.strip())
-    warehouse = options.get("warehouse")
-    if warehouse and is_name(bare):
-        database, table = split_name(bare)
-        return TableLocation(table_url(warehouse, database, table), f"{database}.{table}", branch, system_table)
+    if has_warehouse and is_name(bare):
+        return TableName(*split_name(bare), branch, system_table)
     directory = _BRANCH_DIRECTORY.fullmatch(bare)
     if directory is not None:
         raise InvalidOptionError(
@@ -95,7 +124,7 @@ def locate(text: str, options: Mapping[str, str]) -> TableLocation:
             path=bare,
             branch=directory["branch"],
         )
-    return TableLocation(bare, bare, branch, system_table)
+    return TableName("", bare, branch, system_table)
 
 
 def is_name(text: str) -> bool:
@@ -180,16 +209,16 @@ def split_suffix(text: str) -> tuple[str, str | None, str | None]:
     return head + slash + table, branch, suffixes[0] if suffixes else None
 
 
-def branch_in_force(location: TableLocation, option: str | None) -> str:
+def branch_in_force(name: TableName, option: str | None) -> str:
     """The branch of the name, else of the option, else main. Raises InvalidOptionError: the two differ."""
-    if location.branch is not None and option is not None and location.branch != option:
+    if name.branch is not None and option is not None and name.branch != option:
         raise InvalidOptionError(
-            f"two branches are given for table {location.name}: $branch_{location.branch} in its name and "
+            f"two branches are given for table {name.shown}: $branch_{name.branch} in its name and "
             f"branch = {option!r}; give one of them",
             branch=option,
-            table=location.name,
+            table=name.shown,
         )
-    return location.branch or option or MAIN
+    return name.branch or option or MAIN
 
 
 def check_part(name: str, what: str) -> str:

@@ -32,7 +32,7 @@ from paimon_spark.maintenance.change import PlannedTable, change_tables, preview
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, Put, TableChange
+from paimon_spark.metadata.journal.change import DeleteFile, Put, TableChange
 from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.metadata.tags import find_tag, is_release_tag, release_tag
@@ -259,7 +259,7 @@ class _PlannedUndo(_PlannedRelease):
             check_not_moved_since(publication.main, backup, note, table)
         self.used[table] = backup, note
         change = self.switch(table, publication, f"undo of release {self.undone.id}")
-        steps = (*change.steps, Delete(undo_path(backup.name)))
+        steps = (*change.steps, DeleteFile(undo_path(backup.name)))
         return replace(change, steps=steps, ended_by_commits=table not in self.may_move)
 
     def record(self) -> ReleaseRecord:
@@ -448,7 +448,7 @@ def _moved_tag(main: TableHandle, undone: ReleaseRecord, number: int) -> TableCh
     directory = main.layout.directory_branch
     new = tag_path(directory, release_tag(number))
     old = tag_path(directory, release_tag(undone.id))
-    return TableChange(UNDO, f"undo of release {undone.id}", (Put(new, encode_tag(tag).decode()), Delete(old)))
+    return TableChange(UNDO, f"undo of release {undone.id}", (Put(new, encode_tag(tag).decode()), DeleteFile(old)))
 
 
 def _tag(publication: Publication, number: int, snapshot: Snapshot, time_ms: int) -> Ref:

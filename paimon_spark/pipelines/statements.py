@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.lineage.index.statements import Statement, decode_statement
+from paimon_spark.lineage.index.statements import StatementRecord, decode_statement
 from paimon_spark.lineage.recording.snapshot_provenance import read_snapshot_provenance
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import list_snapshot_ids, read_alive
@@ -36,7 +36,7 @@ class RecordedStatement(ShownAsFacts):
     table: str
     snapshot_id: int
     time_ms: int
-    statement: Statement
+    statement: StatementRecord
     is_done: bool = False
     is_known: bool = True
 
@@ -46,7 +46,7 @@ class RecordedStatement(ShownAsFacts):
         return self.statement.sql
 
     @property
-    def to_run(self) -> Statement:
+    def to_run(self) -> StatementRecord:
         """The statement, as it is run again: recorded under the job that wrote it."""
         return replace(self.statement, again=(self.table, self.snapshot_id), job=self.job)
 
@@ -109,7 +109,7 @@ def recorded_statements(
     return sorted(found, key=lambda s: (s.time_ms, s.table, s.snapshot_id))
 
 
-def _statements(branch: TableHandle, after: int) -> Iterator[Statement]:
+def _statements(branch: TableHandle, after: int) -> Iterator[StatementRecord]:
     for snapshot in _after(branch, after):
         statement = decode_statement(snapshot.properties)
         if statement is not None:

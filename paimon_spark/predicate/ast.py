@@ -115,7 +115,7 @@ class Function(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function of expressions, as Spark evaluates it in ANSI mode.
 
     Attributes:
@@ -130,7 +130,7 @@ class Call:
     zone: tzinfo | None = None
 
 
-Expression: TypeAlias = Column | Value | Call
+Expression: TypeAlias = Column | Value | FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ def columns_in(expression: Expression) -> Iterator[Column]:
     match expression:
         case Column():
             yield expression
-        case Call(_, args):
+        case FunctionCall(_, args):
             for arg in args:
                 yield from columns_in(arg)
 

@@ -17,7 +17,7 @@ from paimon_spark.errors import DataError, PredicateSyntaxError
 from paimon_spark.format.arrays.arrow_numpy import array_of, microseconds
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.predicate import casts, zones
-from paimon_spark.predicate.ast import Call, Column, Expression, Function, Literal, Value, columns_in, type_text
+from paimon_spark.predicate.ast import Column, Expression, Function, FunctionCall, Literal, Value, columns_in, type_text
 from paimon_spark.predicate.casts import UNTYPED, plain_type
 from paimon_spark.predicate.literals import check_digits
 from paimon_spark.types import (
@@ -92,7 +92,7 @@ class Coercion:
             folded = _folded(expression, target, zone)
             if not _is_integer(target):  # a whole number with a cast has other digits beside DECIMAL than one without
                 return folded
-        return Call(Function.CAST, (expression,), target, zone)
+        return FunctionCall(Function.CAST, (expression,), target, zone)
 
     def _zone(self) -> tzinfo:
         found = zones.machine_zone() if self.zone is None else self.zone
@@ -115,7 +115,7 @@ class Coercion:
         wide = _common(type_of(left), type_of(right))
         assert wide is not None
         wide = DOUBLE if function is Function.DIVIDE or isinstance(wide, DecimalType) else wide
-        return Call(function, (self.cast(left, wide), self.cast(right, wide)), wide)
+        return FunctionCall(function, (self.cast(left, wide), self.cast(right, wide)), wide)
 
     def _decimal_arithmetic(self, function: Function, left: Expression, right: Expression) -> Expression:
         parts = [self.cast(e, _as_decimal(e)) for e in (left, right)]
@@ -140,7 +140,7 @@ class Coercion:
                 f"{function.value} of {type_text(a)} and {type_text(b)} needs more digits than are supported; cast one "
                 "of them to a smaller DECIMAL, or to DOUBLE"
             )
-        return Call(function, tuple(parts), DecimalType(True, precision, scale))
+        return FunctionCall(function, tuple(parts), DecimalType(True, precision, scale))
 
     def negated(self, expression: Expression) -> Expression:
         """`-expression`."""
@@ -154,7 +154,7 @@ class Coercion:
         kind = type_of(expression)
         if not _is_number(kind):
             raise PredicateSyntaxError(f"{function.value} needs a number, found {_shown(expression)}; cast it")
-        return Call(function, (expression,), kind)
+        return FunctionCall(function, (expression,), kind)
 
     def comparison(self, function: Function, left: Expression, right: Expression) -> Expression:
         """A comparison, of what both sides are cast to."""
@@ -165,18 +165,18 @@ class Coercion:
             wide = BOOLEAN
         parts = (self.cast(left, wide), self.cast(right, wide))
         _check_clocks(parts)
-        return Call(function, parts, BOOLEAN)
+        return FunctionCall(function, parts, BOOLEAN)
 
     def one_of(self, expression: Expression, choices: Sequence[Expression]) -> Expression:
         """`expression IN (choices…)`, compared as the one type of all of them."""
         parts = self._alike((expression, *choices), "IN")
         _check_clocks(parts)
-        return Call(Function.IN, parts, BOOLEAN)
+        return FunctionCall(Function.IN, parts, BOOLEAN)
 
     def coalesce(self, args: Sequence[Expression]) -> Expression:
         """The first of `args` that is not null."""
         alike = self._alike(args, "coalesce")
-        return alike[0] if len(alike) == 1 else Call(Function.COALESCE, alike, type_of(alike[0]))
+        return alike[0] if len(alike) == 1 else FunctionCall(Function.COALESCE, alike, type_of(alike[0]))
 
     def _alike(self, parts: Sequence[Expression], name: str) -> tuple[Expression, ...]:
         kinds = sorted((type_of(part) for part in parts), key=lambda t: t != STRING)
@@ -188,7 +188,7 @@ class Coercion:
         wide = BOOLEAN if wide == UNTYPED else wide
         return tuple(self.cast(part, wide) for part in parts)
 
-    def of_text(self, function: Function, subject: Expression, *args: Expression) -> Call:
+    def of_text(self, function: Function, subject: Expression, *args: Expression) -> FunctionCall:
         """LOWER, UPPER, SUBSTRING, LENGTH or a match of text."""
         kind = type_of(subject)
         if kind == UNTYPED:
@@ -196,12 +196,12 @@ class Coercion:
         if kind != STRING and not (kind == BYTES and function is Function.LENGTH):
             raise PredicateSyntaxError(f"{function.value} needs text, found {_shown(subject)}; cast it to STRING")
         results = {Function.LENGTH: INT, Function.LOWER: STRING, Function.UPPER: STRING, Function.SUBSTRING: STRING}
-        return Call(function, (subject, *args), results.get(function, BOOLEAN))
+        return FunctionCall(function, (subject, *args), results.get(function, BOOLEAN))
 
-    def of_date(self, function: Function, subject: Expression) -> Call:
+    def of_date(self, function: Function, subject: Expression) -> FunctionCall:
         """YEAR, MONTH or DAY of a date, a timestamp, or text that is one."""
         self._require_time(function, subject)
-        return Call(function, (self.cast(subject, DATE),), INT)
+        return FunctionCall(function, (self.cast(subject, DATE),), INT)
 
     def date_trunc(self, unit: str, subject: Expression) -> Expression:
         """DATE_TRUNC, always an instant; null for what is not a unit."""
@@ -209,7 +209,7 @@ class Coercion:
         instant = self.cast(subject, TIMESTAMP)
         if unit.upper() not in zones.UNITS:
             return Value(None, TIMESTAMP)
-        return Call(Function.DATE_TRUNC, (Value(unit.upper(), STRING), instant), TIMESTAMP, self._zone())
+        return FunctionCall(Function.DATE_TRUNC, (Value(unit.upper(), STRING), instant), TIMESTAMP, self._zone())
 
     def _require_time(self, function: Function, subject: Expression) -> None:
         if type_of(subject) not in (DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, UNTYPED):
@@ -221,7 +221,7 @@ def _check_clocks(parts: Sequence[Expression]) -> None:
 
     Spark makes instants of the clocks, or a clock of the instant when it is a literal: there the two differ.
     """
-    clocks = [p for p in parts if isinstance(p, Call) and p.function is Function.CAST and p.type == TIMESTAMP]
+    clocks = [p for p in parts if isinstance(p, FunctionCall) and p.function is Function.CAST and p.type == TIMESTAMP]
     if not any(type_of(p.args[0]) in (DATE, TIMESTAMP_NTZ) for p in clocks):
         return
     for part in parts:
@@ -302,7 +302,7 @@ def _as_decimal(expression: Expression) -> DecimalType:
     match expression:
         case Value(int() as value):
             return DecimalType(True, len(str(abs(value))), 0)
-        case Call(Function.CAST, (Value(int()),)) if kind != INT:
+        case FunctionCall(Function.CAST, (Value(int()),)) if kind != INT:
             # 5L and CAST(5 AS BIGINT) are read as the same, but Spark gives them different digits.
             raise PredicateSyntaxError("a whole number with a type, such as 5L, beside a DECIMAL; write it without")
     assert isinstance(kind, AtomicType)
@@ -336,7 +336,7 @@ def literal_of(expression: Expression) -> Value | None:
     match expression:
         case Value():
             return expression
-        case Call(Function.CAST, (Value() as value,), target, zone):
+        case FunctionCall(Function.CAST, (Value() as value,), target, zone):
             return _folded(value, target, zone)
     return None
 

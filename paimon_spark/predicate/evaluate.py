@@ -34,7 +34,7 @@ from paimon_spark.format.arrays.arrow_numpy import (
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.casts.timestamps import rescale
 from paimon_spark.predicate import casts, zones
-from paimon_spark.predicate.ast import Call, Column, Expression, Function, Value
+from paimon_spark.predicate.ast import Column, Expression, Function, FunctionCall, Value
 from paimon_spark.predicate.patterns import like_shape, rlike_shape
 from paimon_spark.types import DecimalType
 
@@ -80,7 +80,7 @@ def column_of(batch: Batch, column: Column) -> pa.Array:
 
 def can_fail(expression: Expression) -> bool:
     """Whether there may be rows for which the expression is an error."""
-    return isinstance(expression, Call) and (
+    return isinstance(expression, FunctionCall) and (
         expression.function in _FALLIBLE or any(can_fail(arg) for arg in expression.args)
     )
 
@@ -130,12 +130,12 @@ def _repeated(value: Value, length: int) -> pa.Array:
     return one.take(fixed_array(np.zeros(length, np.int64), pa.int64()))
 
 
-def _pair(call: Call, batch: Batch) -> tuple[pa.Array, pa.Array]:
+def _pair(call: FunctionCall, batch: Batch) -> tuple[pa.Array, pa.Array]:
     left = evaluate(call.args[0], batch)
     return left, evaluate_where(call.args[1], batch, validity(left))
 
 
-def _arithmetic(call: Call, batch: Batch) -> pa.Array:
+def _arithmetic(call: FunctionCall, batch: Batch) -> pa.Array:
     left, right = _pair(call, batch)
     if isinstance(call.type, DecimalType):
         wide = [a.cast(pa.decimal256(a.type.precision, a.type.scale)) for a in (left, right)]
@@ -156,7 +156,7 @@ def _arithmetic(call: Call, batch: Batch) -> pa.Array:
     return _without_overflow(call, lambda: pc.call_function(kernel, [left, right]))
 
 
-def _without_overflow(call: Call, compute: Callable[[], pa.Array]) -> pa.Array:
+def _without_overflow(call: FunctionCall, compute: Callable[[], pa.Array]) -> pa.Array:
     try:
         return compute()
     except pa.ArrowInvalid as e:
@@ -166,7 +166,7 @@ def _without_overflow(call: Call, compute: Callable[[], pa.Array]) -> pa.Array:
         ) from e
 
 
-def _divided(call: Call, batch: Batch) -> pa.Array:
+def _divided(call: FunctionCall, batch: Batch) -> pa.Array:
     """Division and remainder. The divisor is evaluated first; a null beside zero is null."""
     right = evaluate(call.args[1], batch)
     left = evaluate_where(call.args[0], batch, validity(right))
@@ -211,26 +211,26 @@ def _decimal_remainder(left: pa.Array, right: pa.Array, target: DecimalType) -> 
     return fixed_array(halves, pa.decimal128(38, scale)).cast(arrow_type(target))
 
 
-def _negated(call: Call, batch: Batch) -> pa.Array:
+def _negated(call: FunctionCall, batch: Batch) -> pa.Array:
     array = evaluate(call.args[0], batch)
     if pa.types.is_decimal(array.type):
         return pc.negate(array)
     return _without_overflow(call, lambda: pc.call_function("negate_checked", [array]))
 
 
-def _absolute(call: Call, batch: Batch) -> pa.Array:
+def _absolute(call: FunctionCall, batch: Batch) -> pa.Array:
     array = evaluate(call.args[0], batch)
     if pa.types.is_decimal(array.type):
         return pc.abs(array)
     return _without_overflow(call, lambda: pc.call_function("abs_checked", [array]))
 
 
-def _cast(call: Call, batch: Batch) -> pa.Array:
+def _cast(call: FunctionCall, batch: Batch) -> pa.Array:
     (arg,) = call.args
     return casts.cast(evaluate(arg, batch), casts.plain_type(arg.type), call.type, call.zone)
 
 
-def _coalesce(call: Call, batch: Batch) -> pa.Array:
+def _coalesce(call: FunctionCall, batch: Batch) -> pa.Array:
     found = evaluate(call.args[0], batch)
     for arg in call.args[1:]:
         missing = ~validity(found)
@@ -240,11 +240,11 @@ def _coalesce(call: Call, batch: Batch) -> pa.Array:
     return found
 
 
-def _lower(call: Call, batch: Batch) -> pa.Array:
+def _lower(call: FunctionCall, batch: Batch) -> pa.Array:
     return _in_case(evaluate(call.args[0], batch), "ascii_lower", str.lower)
 
 
-def _upper(call: Call, batch: Batch) -> pa.Array:
+def _upper(call: FunctionCall, batch: Batch) -> pa.Array:
     return _in_case(evaluate(call.args[0], batch), "ascii_upper", str.upper)
 
 
@@ -277,7 +277,7 @@ def _check_characters(texts: pa.Array) -> None:
         )
 
 
-def _substring(call: Call, batch: Batch) -> pa.Array:
+def _substring(call: FunctionCall, batch: Batch) -> pa.Array:
     """From a position, which counts from 1 or, where it is negative, from the end."""
     array = evaluate(call.args[0], batch)
     position, length = (int(arg.value) for arg in call.args[1:] if isinstance(arg, Value))  # type: ignore[arg-type]
@@ -288,12 +288,12 @@ def _substring(call: Call, batch: Batch) -> pa.Array:
     return pc.utf8_slice_codeunits(array, start=start, stop=None if start < 0 <= stop else stop)
 
 
-def _length(call: Call, batch: Batch) -> pa.Array:
+def _length(call: FunctionCall, batch: Batch) -> pa.Array:
     array = evaluate(call.args[0], batch)
     return pc.binary_length(array) if pa.types.is_binary(array.type) else pc.utf8_length(array)
 
 
-def _days(call: Call, batch: Batch) -> tuple[pa.Array, Any]:
+def _days(call: FunctionCall, batch: Batch) -> tuple[pa.Array, Any]:
     array = evaluate(call.args[0], batch)
     days = np.where(validity(array), values(array), 0)
     return array, days.astype("datetime64[D]")
@@ -303,22 +303,22 @@ def _integers(array: pa.Array, found: Any) -> pa.Array:
     return fixed_array(found.astype(np.int32), pa.int32(), valid_or_none(array))
 
 
-def _year(call: Call, batch: Batch) -> pa.Array:
+def _year(call: FunctionCall, batch: Batch) -> pa.Array:
     array, days = _days(call, batch)
     return _integers(array, days.astype("datetime64[Y]").astype(np.int64) + 1970)
 
 
-def _month(call: Call, batch: Batch) -> pa.Array:
+def _month(call: FunctionCall, batch: Batch) -> pa.Array:
     array, days = _days(call, batch)
     return _integers(array, days.astype("datetime64[M]").astype(np.int64) % 12 + 1)
 
 
-def _day(call: Call, batch: Batch) -> pa.Array:
+def _day(call: FunctionCall, batch: Batch) -> pa.Array:
     array, days = _days(call, batch)
     return _integers(array, (days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1)
 
 
-def _date_trunc(call: Call, batch: Batch) -> pa.Array:
+def _date_trunc(call: FunctionCall, batch: Batch) -> pa.Array:
     unit, arg = call.args
     assert isinstance(unit, Value)
     assert isinstance(unit.value, str)
@@ -328,7 +328,7 @@ def _date_trunc(call: Call, batch: Batch) -> pa.Array:
     return fixed_array(zones.truncated(instants, unit.value, call.zone), array.type, valid_or_none(array))
 
 
-def _comparison(call: Call, batch: Batch) -> pa.Array:
+def _comparison(call: FunctionCall, batch: Batch) -> pa.Array:
     return compared(call.function, *_pair(call, batch))
 
 
@@ -352,14 +352,14 @@ def compared(function: Function, left: pa.Array, right: pa.Array) -> pa.BooleanA
     return boolean_array(found, validity(left) & validity(right))
 
 
-def _null_safe_equal(call: Call, batch: Batch) -> pa.Array:
+def _null_safe_equal(call: FunctionCall, batch: Batch) -> pa.Array:
     left, right = (evaluate(arg, batch) for arg in call.args)
     equal = compared(Function.EQ, left, right)
     both = ~validity(left) & ~validity(right)
     return boolean_array((values(equal) & validity(equal)) | both)
 
 
-def _one_of(call: Call, batch: Batch) -> pa.Array:
+def _one_of(call: FunctionCall, batch: Batch) -> pa.Array:
     array = evaluate(call.args[0], batch)
     found = boolean_array(np.zeros(len(array), np.bool_), validity(array))
     for arg in call.args[1:]:
@@ -368,11 +368,11 @@ def _one_of(call: Call, batch: Batch) -> pa.Array:
     return boolean_array(values(found), validity(found) & validity(array))
 
 
-def _is_null(call: Call, batch: Batch) -> pa.Array:
+def _is_null(call: FunctionCall, batch: Batch) -> pa.Array:
     return pc.is_null(evaluate(call.args[0], batch))
 
 
-def _text_test(call: Call, batch: Batch) -> pa.Array:
+def _text_test(call: FunctionCall, batch: Batch) -> pa.Array:
     pattern = call.args[1]
     assert isinstance(pattern, Value)
     assert isinstance(pattern.value, str)
@@ -405,7 +405,7 @@ def _rlike(array: pa.Array, pattern: str) -> pa.Array:
     return pc.or_(found, pc.match_substring_regex(stripped, pattern=regex))
 
 
-_FUNCTIONS: Final[dict[Function, Callable[[Call, Batch], pa.Array]]] = {
+_FUNCTIONS: Final[dict[Function, Callable[[FunctionCall, Batch], pa.Array]]] = {
     **dict.fromkeys((Function.ADD, Function.SUBTRACT, Function.MULTIPLY), _arithmetic),
     **dict.fromkeys((Function.DIVIDE, Function.REMAINDER), _divided),
     Function.NEGATE: _negated,

@@ -21,13 +21,13 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate import literals
 from paimon_spark.predicate.ast import (
     And,
-    Call,
     Column,
     Compare,
     Computed,
     Constant,
     Expression,
     Function,
+    FunctionCall,
     In,
     IsNotNull,
     IsNull,
@@ -311,11 +311,11 @@ class _Builder:
         match expression:
             case Value(None | True | False as value):
                 return Constant(value)
-            case Call(function, (Column() as column, Value(value))) if function in _OPS and value is not None:
+            case FunctionCall(function, (Column() as column, Value(value))) if function in _OPS and value is not None:
                 return literals.compare(_OPS[function], column, value, self.zone)
-            case Call(function, (Value(value), Column() as column)) if function in _OPS and value is not None:
+            case FunctionCall(function, (Value(value), Column() as column)) if function in _OPS and value is not None:
                 return literals.compare(_SWAPPED[_OPS[function]], column, value, self.zone)
-            case Call(function, (Column() as column, Value(str() as pattern))) if function in _TEXT_OPS:
+            case FunctionCall(function, (Column() as column, Value(str() as pattern))) if function in _TEXT_OPS:
                 return Text(_TEXT_OPS[function], column, pattern)
         return Computed(expression)
 

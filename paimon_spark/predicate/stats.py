@@ -51,7 +51,7 @@ _MAX_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""
 
 
-class ColumnStats(NamedTuple):
+class ColumnStatsArrays(NamedTuple):
     """Statistics of one column in many files.
 
     Attributes:
@@ -65,7 +65,7 @@ class ColumnStats(NamedTuple):
     null_counts: npt.NDArray[np.int64] | None
 
 
-StatsOf: TypeAlias = Callable[[str], "ColumnStats | None"]
+StatsOf: TypeAlias = Callable[[str], "ColumnStatsArrays | None"]
 """Statistics of a top-level column by name; None when nothing is known."""
 
 
@@ -122,7 +122,7 @@ class _StatsEvaluator:
             result = result & part if conjunction else result | part
         return result
 
-    def _stats(self, column: Column) -> ColumnStats | None:
+    def _stats(self, column: Column) -> ColumnStatsArrays | None:
         return self.stats_of(column.name) if len(column.path) == 1 else None
 
     def _has_values(self, column: Column) -> Bool:

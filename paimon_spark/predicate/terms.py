@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from sqlglot import exp
 
 from paimon_spark.errors import PredicateSyntaxError
-from paimon_spark.predicate.ast import Call, Column, Expression, Function, Value
+from paimon_spark.predicate.ast import Column, Expression, Function, FunctionCall, Value
 from paimon_spark.predicate.casts import UNTYPED
 from paimon_spark.predicate.coercion import TIMESTAMP, TIMESTAMP_NTZ, Coercion, number, type_of
 from paimon_spark.predicate.patterns import like_pattern, rlike_shape
@@ -188,7 +188,7 @@ class Terms:
             case exp.TimestampTrunc():
                 return self.coercion.date_trunc(self._unit(e), self.expression(e.this))
             case exp.Is() if isinstance(e.expression, exp.Null):
-                return Call(Function.IS_NULL, (self.expression(e.this),), BOOLEAN)
+                return FunctionCall(Function.IS_NULL, (self.expression(e.this),), BOOLEAN)
             case exp.In():
                 return self._one_of(e)
             case exp.Like() | exp.Escape():

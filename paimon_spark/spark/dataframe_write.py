@@ -59,7 +59,7 @@ def write(
     """
     asked = parse_batch_write_options(options, mode)
     # Wrong columns are found here, where the error is not wrapped in one of Spark's.
-    handle = open_for_rows(place_of(table, asked), asked, arrow_schema(rows.schema)).handle
+    handle, _ = open_for_rows(place_of(table, asked), asked, arrow_schema(rows.schema))
     clustered = cluster(rows, handle) if CLUSTER.get(canonical_write(options)) else Clustered(rows)
     made = save_job(handle, clustered.rows, {**options, **clustered.options}, mode)
     return made if by_kind else of_write(handle, mode, made)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.engine.compaction.sorting import (
     Ranges,
-    SortOrder,
+    RowOrder,
     deal,
     range_count,
     ranges_in_file,
@@ -55,7 +55,7 @@ class _Work:
     snapshot: Snapshot
     tasks: Sequence[BucketTask]
     commit_user: str
-    order: SortOrder
+    order: RowOrder
     job: str
     in_file: int
     ranges: tuple[tuple[int, int, Ranges], ...] = ()
@@ -94,7 +94,7 @@ class _Work:
 
 
 def run_sort(
-    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str, order: SortOrder
+    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str, order: RowOrder
 ) -> list[CommitMessage | None]:
     """The message of each task, in order. After an error no file of them is left.
 

@@ -21,12 +21,11 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
     WarehouseNotFoundError,
 )
+from paimon_spark.options.location import TableName
 from paimon_spark.spark_catalog.definitions import definition_of, schema_changes
 from paimon_spark.spark_catalog.functions import MaxPtProxy
-from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway, optional
-from paimon_spark.spark_catalog.names import table_name
-from paimon_spark.spark_catalog.procedures import ProcedureProxy, procedure_names
-from paimon_spark.spark_catalog.proxies import (
+from paimon_spark.spark_catalog.jvm.gateway import CATALOG, SQL, Gateway, optional
+from paimon_spark.spark_catalog.jvm.proxies import (
     Proxy,
     namespace_exists,
     namespace_not_empty,
@@ -36,13 +35,14 @@ from paimon_spark.spark_catalog.proxies import (
     refused_change,
     table_exists,
 )
+from paimon_spark.spark_catalog.procedures import ProcedureProxy, procedure_names
 from paimon_spark.spark_catalog.table import STATE_OPTIONS, TableProxy, TimeTravel
-from paimon_spark.spark_catalog.write import StagedTableProxy
+from paimon_spark.spark_catalog.writes.staged_table import StagedTableProxy
 from paimon_spark.sql.commands.alter_table import alter_table, new_name
 from paimon_spark.sql.commands.create import create_defined
 from paimon_spark.sql.functions import MAX_PT, check_scalar
 from paimon_spark.sql.grammar.alter_table import AlterTable
-from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, check_database, refuse_metadata_table
+from paimon_spark.sql.names import DEFAULT_DATABASE, check_database, name_of, refuse_metadata_table
 from paimon_spark.sql.requests import CreateMode
 from paimon_spark.sql.session import Session
 
@@ -60,6 +60,14 @@ _CAPABILITIES = (
     "SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS",
     "SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS",
 )
+
+
+def table_name(ident: Any) -> TableName:
+    """The table that Spark's `Identifier` means: `db.t`, `db.t$branch_b`, or `db.t.branch_b` as Iceberg writes it.
+
+    Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
+    """
+    return name_of((*ident.namespace(), ident.name()))
 
 
 class KnowingSession(Protocol):

@@ -27,11 +27,11 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateTableComment,
     UpdateType,
 )
+from paimon_spark.options.location import TableName
 from paimon_spark.spark.schema import column, row_type
-from paimon_spark.spark_catalog.gateway import CATALOG, Gateway
+from paimon_spark.spark_catalog.jvm.gateway import CATALOG, Gateway
 from paimon_spark.sql.commands.create import PROVIDERS, TableDefinition, check_location, table_definition
 from paimon_spark.sql.grammar.clauses import constraint_advice
-from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.text import with_article
 from paimon_spark.types import DataType

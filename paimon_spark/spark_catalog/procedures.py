@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Type
-from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway
-from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.results import LocalScanProxy
+from paimon_spark.spark_catalog.jvm.gateway import CATALOG, SQL, Gateway
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.reads.results import LocalScanProxy
 from paimon_spark.sql.procedures import call, find_procedure
 from paimon_spark.sql.session import Session
 

@@ -14,6 +14,7 @@ from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS, SplitMode
 from paimon_spark.errors import InvalidOptionError, NotFoundError
 from paimon_spark.options.lineage import JOB
+from paimon_spark.options.location import TableName
 from paimon_spark.options.scan import (
     BRANCH,
     START_KEYS,
@@ -24,17 +25,15 @@ from paimon_spark.options.scan import (
     names_branch,
 )
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark_catalog.columns import java_columns
-from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway
-from paimon_spark.spark_catalog.predicates import Conditions
-from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.scan import TableScanProxy
-from paimon_spark.spark_catalog.scan_builder import ScanBuilderProxy
-from paimon_spark.spark_catalog.write import MATCHING, WriteBuilderProxy
+from paimon_spark.spark_catalog.jvm.gateway import CATALOG, SQL, Gateway
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.reads.predicates import Conditions
+from paimon_spark.spark_catalog.reads.scan import TableScanProxy
+from paimon_spark.spark_catalog.reads.scan_builder import ScanBuilderProxy
+from paimon_spark.spark_catalog.writes.write import MATCHING, WriteBuilderProxy
 from paimon_spark.sql.commands.create import check_location
 from paimon_spark.sql.commands.show import table_properties
 from paimon_spark.sql.commands.target import refuse_exact_case
-from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session, options_of_run
 from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, RowType, quoted
 
@@ -170,7 +169,7 @@ class TableProxy(
 
     def columns(self) -> Any:
         """The columns, as Spark's V2 has them."""
-        return self._once("columns", lambda: java_columns(self.gateway, self._row_type))
+        return self._once("columns", lambda: self.gateway.columns(self._row_type))
 
     def partitioning(self) -> Any:
         """The partition columns."""

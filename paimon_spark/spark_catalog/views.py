@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark_catalog.catalog import IDENTIFIER, INTERFACES, CatalogProxy
-from paimon_spark.spark_catalog.gateway import CATALOG
-from paimon_spark.spark_catalog.names import table_name
-from paimon_spark.spark_catalog.proxies import no_such_view
+from paimon_spark.spark_catalog.catalog import IDENTIFIER, INTERFACES, CatalogProxy, table_name
+from paimon_spark.spark_catalog.jvm.gateway import CATALOG
+from paimon_spark.spark_catalog.jvm.proxies import no_such_view
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from paimon_spark.api.views import View
-    from paimon_spark.sql.names import TableName
+    from paimon_spark.options.location import TableName
 
 
 class ViewCatalogProxy(CatalogProxy, implements=(*INTERFACES, CATALOG + "ViewCatalog")):

@@ -16,8 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.lineage.index.statements import Statement as Recorded
-from paimon_spark.lineage.index.statements import encode_statement
+from paimon_spark.lineage.index.statements import StatementRecord, encode_statement
 from paimon_spark.options.lineage import JOB, STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import MAIN, SESSION_BRANCH
 from paimon_spark.spark.session import is_classic
@@ -101,7 +100,7 @@ def query_rows(catalog: Catalog, query: str, database: str) -> DataFrame:
 
 
 def check_again(
-    catalog: Catalog, statements: Sequence[tuple[Recorded, str]], session: SparkSession | None = None
+    catalog: Catalog, statements: Sequence[tuple[StatementRecord, str]], session: SparkSession | None = None
 ) -> None:
     """Check that recorded statements may run again, each with the table that it wrote. Raises as `check_recorded`."""
     with without_log():
@@ -117,7 +116,9 @@ def check_again(
             check_recorded(found, parse(statement.sql), table, functions)
 
 
-def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:
+def execute_again(
+    catalog: Catalog, statement: StatementRecord, branch: str, session: SparkSession | None = None
+) -> DataFrame:
     """Run a recorded statement, which was checked, on a branch of the tables that have it. Raises as `Catalog.sql`."""
     with without_log():
         found = _to_run_again(catalog, statement, branch, session)
@@ -127,7 +128,7 @@ def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: S
         return result
 
 
-def _to_run_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None) -> Session:
+def _to_run_again(catalog: Catalog, statement: StatementRecord, branch: str, session: SparkSession | None) -> Session:
     """The session in which the names of a recorded statement mean what they meant, and its job is the same."""
     found = Session.of(catalog, session)
     encoded = encode_statement(statement)

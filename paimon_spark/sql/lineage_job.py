@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.lineage.index.provenance import TableRef
-from paimon_spark.lineage.index.statements import Statement, encode_statement
+from paimon_spark.lineage.index.statements import StatementRecord, encode_statement
 from paimon_spark.lineage.index.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.known import is_storage_option
@@ -25,7 +25,7 @@ from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.tokens import outside_brackets, tokenize
 
 if TYPE_CHECKING:
-    from paimon_spark.sql.names import TableName
+    from paimon_spark.options.location import TableName
 
 _DIGITS: Final = 8
 _OF_A_RUN: Final = (f".{JOB.key}", f".{BARRIER.key}")
@@ -93,7 +93,7 @@ def with_lineage_job(
         run[UNKNOWN_SOURCES.key] = "true"
     if bound is not None and STATEMENT.key not in given and not has_secret(bound):
         lacks_values = bound != sql and not STATEMENT_VALUES.get(given)
-        kept = Statement(sql if lacks_values else bound, session.catalog_name, session.database)
+        kept = StatementRecord(sql if lacks_values else bound, session.catalog_name, session.database)
         text = encode_statement(replace(kept, lacks_values=lacks_values))
         run |= {} if text is None else {STATEMENT.key: text}
     catalog = session.catalog

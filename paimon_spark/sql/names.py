@@ -11,14 +11,14 @@ of the catalog only (`CallContext`), which works without Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, TableNotFoundError
+from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, TableNotFoundError
 from paimon_spark.foreign.tables import instead_of_table
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.options.location import BRANCH_PREFIX, CATALOG, split_suffix
+from paimon_spark.options.location import BRANCH_PREFIX, CATALOG, TableName, split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, chooses_state
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.system_tables.registry import NAMES as SYSTEM_TABLES
@@ -40,69 +40,6 @@ _SYSTEM_DATABASE: Final = "sys"
 _QUALIFIED: Final = 3
 _VERSION_OPTIONS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
 """Options of a session for the versions that queries read; other calls ignore them."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableName:
-    """The name of a table of the catalog, which need not exist; `$branch_…` names a branch, `$tags` a system table.
-
-    `is_of_session`: the branch is that of the setting `spark.paimon.branch`, and was not named.
-    """
-
-    database: str
-    table: str
-    branch: str | None = None
-    system: str | None = None
-    is_of_session: bool = False
-
-    @property
-    def suffix(self) -> str:
-        """Suffix of the table's name: `$branch_<branch>`, `$<system table>`, both or empty."""
-        branch = "" if self.branch is None else f"$branch_{self.branch}"
-        return branch + ("" if self.system is None else f"${self.system}")
-
-    @property
-    def last_part(self) -> str:
-        """The name without the database, as written."""
-        return self.table + self.suffix
-
-    @property
-    def text(self) -> str:
-        """The name as `Catalog.table` takes it."""
-        return self.bare + self.suffix
-
-    @property
-    def bare(self) -> str:
-        """The name without branch and system table, as methods of `Catalog` take it."""
-        return f"`{self.database}`.`{self.table}`"
-
-    def __str__(self) -> str:
-        """The name as messages show it."""
-        return self.text.replace("`", "")
-
-    @property
-    def as_named(self) -> TableName:
-        """The name without the branch of the session, where a version or another branch is chosen."""
-        return replace(self, branch=None, is_of_session=False) if self.is_of_session else self
-
-    def refuse_branch_of_session(self, verb: str) -> None:
-        """Refuse to drop, rename or replace a whole table where the session works on a branch of it.
-
-        Raises InvalidInputError.
-        """
-        if self.is_of_session:
-            raise InvalidInputError(
-                f"{self.as_named} would be {verb} with all its branches, and this session works on its branch "
-                f"{self.branch!r} (spark.paimon.branch); unset that, or change the rows of the branch",
-                table=str(self.as_named),
-                branch=self.branch,
-            )
-
-    def refuse_suffix(self, verb: str) -> None:
-        """Check that no branch and no system table is named. Raises InvalidOptionError."""
-        if self.branch is not None or self.system is not None:
-            what = "a branch" if self.system is None else "a system table"
-            raise InvalidOptionError(f"{self} is {what}; only a whole table can be {verb}", name=str(self))
 
 
 def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:

@@ -24,7 +24,7 @@ from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.descriptor import boolean, unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import BARRIER, JOB, OF_ONE_USE
-from paimon_spark.options.location import CATALOG, CREATE_BRANCH, MAIN, SESSION_BRANCH
+from paimon_spark.options.location import CATALOG, CREATE_BRANCH, MAIN, SESSION_BRANCH, TableName
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
@@ -45,7 +45,7 @@ from paimon_spark.spark.session import (
     without_attached,
     without_view_names,
 )
-from paimon_spark.sql.names import DEFAULT_DATABASE, SPARK_CATALOG, TableName
+from paimon_spark.sql.names import DEFAULT_DATABASE, SPARK_CATALOG
 from paimon_spark.sql.tokens import tokenize
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.system_tables import files, history
 from paimon_spark.system_tables.listing import Asked, Listing
-from paimon_spark.system_tables.views import View
+from paimon_spark.system_tables.views import SystemView
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,16 +22,16 @@ LISTINGS: Final[dict[str, Listing]] = {
 }
 """System tables that are made from metadata."""
 
-VIEWS: Final[dict[str, View]] = {view.value: view for view in View}
+VIEWS: Final[dict[str, SystemView]] = {view.value: view for view in SystemView}
 """System tables that show the table's rows in another form."""
 
 NAMES: Final = (*LISTINGS, *VIEWS)
 
 
-def find(name: str, table: str) -> Listing | View:
+def find(name: str, table: str) -> Listing | SystemView:
     """The system table called `name`, in any case; `table` is for messages. Raises InvalidOptionError."""
     lower = name.lower()
-    found: Listing | View | None = LISTINGS.get(lower) or VIEWS.get(lower)
+    found: Listing | SystemView | None = LISTINGS.get(lower) or VIEWS.get(lower)
     if found is not None:
         return found
     foreign = instead_of_table(name, table)

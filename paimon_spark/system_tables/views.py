@@ -36,7 +36,7 @@ from paimon_spark.system_tables.java_text import text
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType
 
 
-class View(StrEnum):
+class SystemView(StrEnum):
     """A system table that shows the table's rows in another form."""
 
     AUDIT_LOG = "audit_log"
@@ -47,10 +47,10 @@ class View(StrEnum):
     @property
     def shows_kinds(self) -> bool:
         """Whether rows have their kind, and deleted rows are among them."""
-        return self in (View.AUDIT_LOG, View.BINLOG)
+        return self in (SystemView.AUDIT_LOG, SystemView.BINLOG)
 
 
-def view_type(view: View, handle: TableHandle) -> RowType:
+def view_type(view: SystemView, handle: TableHandle) -> RowType:
     """The columns of a view.
 
     Raises:
@@ -58,9 +58,9 @@ def view_type(view: View, handle: TableHandle) -> RowType:
         UnsupportedFeatureError: it would need a column that cannot be read.
     """
     row_type = handle.schema.row_type
-    if view is View.RO:
+    if view is SystemView.RO:
         return row_type
-    if view is View.ROW_TRACKING:
+    if view is SystemView.ROW_TRACKING:
         if not handle.options.row_tracking:
             raise InvalidInputError(
                 f"{handle.describe()} has no ${view.value}: its rows have no ids; they have in tables made with "
@@ -79,7 +79,7 @@ def view_type(view: View, handle: TableHandle) -> RowType:
             feature=SEQUENCE_NUMBER_COLUMN.key,
         )
     with_kind = output_type(handle.schema, None, table=handle.describe(), row_kind=True)
-    if view is View.AUDIT_LOG:
+    if view is SystemView.AUDIT_LOG:
         return with_kind
     arrays = (replace(f, type=ArrayType(element=f.type.with_nullable(True))) for f in with_kind.fields[1:])
     return RowType(False, (with_kind.fields[0], *arrays))
@@ -97,7 +97,7 @@ class ViewReading:
         pairs: whether a -U and its +U are packed into one row of $binlog.
     """
 
-    view: View
+    view: SystemView
     requests: Mapping[str, ReadRequest]
     schema: pa.Schema
     rest: Predicate | None
@@ -113,7 +113,7 @@ class ViewReading:
             yield from self._finished(read_split(requests[split.branch], split))
 
     def _finished(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if self.view is View.BINLOG:
+        if self.view is SystemView.BINLOG:
             batches = packed(batches, self.full, pairs=self.pairs)
         for batch in batches:
             kept = batch if self.rest is None else batch.filter(matches(self.rest, batch))
@@ -121,7 +121,7 @@ class ViewReading:
 
 
 def plan_view(
-    view: View,
+    view: SystemView,
     found: Resolved | ResolvedRange | None,
     handle: TableHandle,
     names: Sequence[str],
@@ -156,12 +156,12 @@ def plan_view(
         predicate=pushed,
         with_row_kind=view.shows_kinds,
         batch_rows=batch_rows,
-        max_level_only=view is View.RO,
+        max_level_only=view is SystemView.RO,
     )
     shows_changes = False
     if isinstance(found, ResolvedRange):
         assert incremental is not None
-        if view is View.RO:
+        if view is SystemView.RO:
             raise InvalidOptionError(
                 f"${view.value} shows what is fully compacted, not what changed: leave out {incremental.key}, or read "
                 f"$audit_log of {handle.describe()}",
@@ -193,13 +193,13 @@ def _without_waiting_rows(handle: TableHandle) -> TableHandle:
 
 
 def _split_predicate(
-    view: View, predicate: Predicate | None, table_columns: frozenset[str]
+    view: SystemView, predicate: Predicate | None, table_columns: frozenset[str]
 ) -> tuple[Predicate | None, Predicate | None]:
     """The predicate for planning and reading, and the rest for the rows of the view.
 
     A part that may fail stays behind the parts that decide for which rows it is evaluated.
     """
-    if view is View.BINLOG:
+    if view is SystemView.BINLOG:
         return None, predicate  # its columns are arrays
     pushed: list[Predicate] = []
     rest: list[Predicate] = []

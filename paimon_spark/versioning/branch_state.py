@@ -26,7 +26,7 @@ from paimon_spark.maintenance.consumers import CONSUMER_PREFIX, consumer_names
 from paimon_spark.maintenance.consumers import consumer_path as path_of_consumer
 from paimon_spark.metadata.branches import UNDO_FILE, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
+from paimon_spark.metadata.journal.change import DeleteFile, Put, PutNew, Step
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
 from paimon_spark.metadata.small_files import read_existing, text_of
@@ -220,7 +220,7 @@ def main_branch_path() -> str:
     return relative(layout_of(MAIN).main_branch_file)
 
 
-def create_state(state: BranchState) -> tuple[Put | Delete, ...]:
+def create_state(state: BranchState) -> tuple[Put | DeleteFile, ...]:
     """Write the state into an empty directory. The schemas come last, as with them the branch becomes visible."""
     directory = state.directory
     return (
@@ -261,7 +261,7 @@ def read_schemas(handle: TableHandle, newest: int | None) -> dict[int, str]:
     return {i: text_of(data, f"schema {i}") for i, data in zip(ids, contents, strict=True)}
 
 
-def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | Delete, ...]:
+def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | DeleteFile, ...]:
     """Make a branch visible, with the last of its schemas.
 
     `schema_dir`: of the branch, relative to the table's directory.
@@ -272,13 +272,13 @@ def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) ->
     # Between the first schema and the last, a reader would look for older schemas on main, which may have others. The
     # handover names all schemas that the branch needs, so the last of them shows the whole branch.
     path = f"{schema_dir}/{HANDOVER}"
-    return (Put(path, encode_handover(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
+    return (Put(path, encode_handover(Handover(branch, frozenset(schemas))).decode()), *puts, DeleteFile(path))
 
 
 def withdraw_schemas(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
     """Make a branch invisible with the first step, and delete its schemas."""
     hidden = [Put(f"{schema_dir}/{HANDOVER}", _GONE)] if len(ids) > 1 else []
-    return (*hidden, *(Delete(f"{schema_dir}/{SCHEMA_PREFIX}{i}") for i in sorted(ids)))
+    return (*hidden, *(DeleteFile(f"{schema_dir}/{SCHEMA_PREFIX}{i}") for i in sorted(ids)))
 
 
 def replace_state(old: BranchState, new: BranchState, late: str | None = None) -> tuple[Step, ...]:
@@ -293,17 +293,17 @@ def replace_state(old: BranchState, new: BranchState, late: str | None = None) -
         *(Put(tag_path(directory, name), ref.text) for name, ref in _changed(old.tags, new.tags)),
         *(Put(changelog_path(directory, i), ref.text) for i, ref in _changed(old.changelogs, new.changelogs)),
         *_snapshots_over(old, new, late),
-        *(Delete(tag_path(directory, name)) for name in sorted(old.tags.keys() - new.tags.keys())),
+        *(DeleteFile(tag_path(directory, name)) for name in sorted(old.tags.keys() - new.tags.keys())),
         *_changelogs_gone(old, new),
-        *(Delete(schema_path(directory, i)) for i in sorted(old.schemas.keys() - new.schemas.keys(), reverse=True)),
+        *(DeleteFile(schema_path(directory, i)) for i in sorted(old.schemas.keys() - new.schemas.keys(), reverse=True)),
     )
 
 
-def delete_snapshot(state: BranchState, snapshot_id: int) -> Delete:
+def delete_snapshot(state: BranchState, snapshot_id: int) -> DeleteFile:
     """Delete a snapshot of the state, but no other snapshot that was given its id since."""
     # By its bytes, not only by its name: after a rollback ids are given again, and an interrupted deletion runs again
     # later.
-    return Delete(snapshot_path(state.directory, snapshot_id), state.snapshots[snapshot_id].sha256)
+    return DeleteFile(snapshot_path(state.directory, snapshot_id), state.snapshots[snapshot_id].sha256)
 
 
 def _snapshots_over(old: BranchState, new: BranchState, late: str | None) -> Iterator[Step]:
@@ -332,8 +332,8 @@ def _changelogs_gone(old: BranchState, new: BranchState) -> Iterator[Step]:
     if new.changelogs:
         yield from _hints(hints, new.changelogs)
     elif gone:
-        yield from (Delete(f"{hints}/{name}") for name in (LATEST, EARLIEST))
-    yield from (Delete(changelog_path(old.directory, i)) for i in gone)
+        yield from (DeleteFile(f"{hints}/{name}") for name in (LATEST, EARLIEST))
+    yield from (DeleteFile(changelog_path(old.directory, i)) for i in gone)
 
 
 def _hints(directory: str, refs: Mapping[int, Ref]) -> Iterator[Put]:

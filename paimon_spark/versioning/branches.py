@@ -42,7 +42,7 @@ from paimon_spark.metadata.branches import (
 )
 from paimon_spark.metadata.handle import TableHandle, branch_names, current, open_branch
 from paimon_spark.metadata.journal.change import (
-    Delete,
+    DeleteFile,
     DeleteTree,
     Put,
     RenameTree,
@@ -217,7 +217,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
     for before, after in renamed_to.items():
         own = find_tag(on_old, before)
         if own is not None:
-            gone = Delete(relative_path(handle, on_new.layout.tag_path(before)))
+            gone = DeleteFile(relative_path(handle, on_new.layout.tag_path(before)))
             steps += [put_tag(on_new, replace(own, name=after)), gone]
     if fork is not None:
         renamed = replace(fork, guards={place: guard_name(new) for place in fork.guards})
@@ -226,7 +226,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         parent = new if its.parent == old else its.parent
         places = {new if place == old else place: guard for place, guard in its.guards.items()}
         steps.append(put_fork(child, replace(its, parent=parent, guards=places)))
-    steps += [Delete(relative_path(handle, place.layout.tag_path(guard.name))) for place, guard in guards]
+    steps += [DeleteFile(relative_path(handle, place.layout.tag_path(guard.name))) for place, guard in guards]
     return TableChange("rename-branch", f"renaming of branch {old!r} to {new!r}", tuple(steps))
 
 
@@ -254,7 +254,7 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
     ids = list_schema_ids(handle.store, on_branch.layout)
     steps += withdraw_schemas(relative_path(handle, on_branch.layout.schema_dir), ids)
     steps.append(DeleteTree(relative_path(handle, on_branch.layout.branch_root)))
-    steps += [Delete(relative_path(handle, Layout(handle.layout.root, at).tag_path(tag))) for at, tag in guards]
+    steps += [DeleteFile(relative_path(handle, Layout(handle.layout.root, at).tag_path(tag))) for at, tag in guards]
     return TableChange("delete-branch", f"deletion of branch {name!r}", tuple(steps), released)
 
 
@@ -343,7 +343,7 @@ def _base(on_branch: TableHandle, source: _Source | None) -> Iterator[Step]:
     layout = on_branch.layout
     hints = [relative_path(on_branch, f"{layout.snapshot_dir}/{hint}") for hint in (EARLIEST, LATEST)]
     if source is None:
-        yield from map(Delete, hints)
+        yield from map(DeleteFile, hints)
         return
     snapshot = source.snapshot
     yield guard_put(on_branch, on_branch.branch, snapshot)

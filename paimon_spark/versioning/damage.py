@@ -31,7 +31,7 @@ from paimon_spark.metadata.branches import (
     same_snapshot,
 )
 from paimon_spark.metadata.handle import TableHandle, branch_names
-from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, relative_path
+from paimon_spark.metadata.journal.change import DeleteFile, Put, Root, RootKind, Step, relative_path
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.manifests import contradicts, follows, read_manifest_list
 from paimon_spark.metadata.schemas import list_schema_ids
@@ -193,7 +193,7 @@ def stale_guards(table: Inspected, branch: TableHandle) -> Iterator[Case]:
             branch.branch,
             f"tag {root.name!r} guards the base of branch {guarded!r}, which is gone",
             f"{REPAIR} removes it, with the files that nothing else needs",
-            [Delete(relative_path(branch, branch.layout.tag_path(root.name)))],
+            [DeleteFile(relative_path(branch, branch.layout.tag_path(root.name)))],
             [root],
         )
 

@@ -28,7 +28,7 @@ from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import Fork
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, DeleteTree, MoveLate, Put, Step, TableChange
+from paimon_spark.metadata.journal.change import DeleteFile, DeleteTree, MoveLate, Put, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot_id
@@ -346,7 +346,7 @@ def merge_change(plan: Publication, staging_id: str, label: str | None = None) -
         guard_put(plan.source.state.directory, branch, head),
         fork_put(plan.source.state.directory, record),
         *fork_steps(plan),
-        Delete(main_branch_path()) if before is None else Put(main_branch_path(), before),
+        DeleteFile(main_branch_path()) if before is None else Put(main_branch_path(), before),
         DeleteTree(directory_path(staging)),
         # Last, as others go on committing meanwhile; in this change, so that it is done whoever finishes the merge.
         *_move_late(plan),

@@ -24,7 +24,7 @@ from paimon_spark.versioning.branch_state import BranchState, Ref, snapshot_of_t
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PublishSource:
     """The branch to publish.
 
     Attributes:
@@ -87,7 +87,7 @@ class NewMain:
 
 
 def plan_new_main(
-    main: BranchState, source: Source, others: Sequence[Other] = (), *, with_older_tags: bool = False
+    main: BranchState, source: PublishSource, others: Sequence[Other] = (), *, with_older_tags: bool = False
 ) -> NewMain:
     """Compute main's state with the source's head as its head.
 
@@ -172,7 +172,7 @@ def backup_state(name: str, main: BranchState, done: NewMain, children: Iterable
     return BranchState(name, snapshots, tags, changelogs, main.schemas)
 
 
-def leaves_at(other: Other, source: Source, fork_id: int) -> int | None:
+def leaves_at(other: Other, source: PublishSource, fork_id: int) -> int | None:
     """The id at which the history of another branch leaves that of the source; None when they share nothing."""
     trail = {name: newest for name, newest in source.trail if name != MAIN}
     trail[MAIN] = fork_id
@@ -190,7 +190,7 @@ def _up_to(refs: Mapping[int, Ref], newest: int) -> dict[int, Ref]:
     return {i: ref for i, ref in refs.items() if i <= newest}
 
 
-def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
+def _fork(main: BranchState, source: PublishSource) -> tuple[int, bool]:
     """The newest id that both share, and whether that is certain.
 
     Existing snapshots outweigh the recorded fork: other engines change histories without recording it.
@@ -209,7 +209,7 @@ def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
     return fork_id, is_known
 
 
-def _history(main: BranchState, source: Source, fork_id: int) -> dict[int, Ref]:
+def _history(main: BranchState, source: PublishSource, fork_id: int) -> dict[int, Ref]:
     """The snapshots of the source's history, from all branches that have them."""
     found = _up_to(main.snapshots, fork_id)
     # A branch of a branch brings the snapshots of the parents between it and main, else main would begin with a gap.
@@ -230,7 +230,7 @@ def _shares(snapshot: Snapshot, known: Mapping[int, Ref], head: int) -> bool:
     return snapshot.id <= head and ref is not None and same_snapshot(ref.snapshot, snapshot)
 
 
-def _schemas(main: BranchState, source: Source, head: Snapshot, fork: Ref | None) -> dict[int, str]:
+def _schemas(main: BranchState, source: PublishSource, head: Snapshot, fork: Ref | None) -> dict[int, str]:
     """The branch's schemas; older ones that it lacks come from main, as branches of Paimon 0.9 have only one."""
     own = {i: text for i, text in source.state.schemas.items() if not source.exact or i <= head.schema_id}
     shared = fork.snapshot.schema_id if fork is not None else min(own, default=0) - 1
@@ -238,7 +238,7 @@ def _schemas(main: BranchState, source: Source, head: Snapshot, fork: Ref | None
 
 
 def _guards(
-    main: BranchState, source: Source, leaves: Mapping[str, int | None], known: Mapping[int, Ref]
+    main: BranchState, source: PublishSource, leaves: Mapping[str, int | None], known: Mapping[int, Ref]
 ) -> dict[str, Ref]:
     """The guard tags on the new main: of the source at its head, of others where they leave it."""
     found = (

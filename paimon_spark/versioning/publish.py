@@ -19,7 +19,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.removal import Removed, released_names
 from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
-from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
+from paimon_spark.metadata.journal.change import DeleteFile, IfSnapshots, Put, Root, RootKind, Step
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.manifests import follows
 from paimon_spark.metadata.resolve import resolve
@@ -43,7 +43,14 @@ from paimon_spark.versioning.branch_state import (
 )
 from paimon_spark.versioning.checks import with_properties
 from paimon_spark.versioning.names import backup_name
-from paimon_spark.versioning.new_main import NewMain, Other, Source, backup_state, plan_new_main, without_expiration
+from paimon_spark.versioning.new_main import (
+    NewMain,
+    Other,
+    PublishSource,
+    backup_state,
+    plan_new_main,
+    without_expiration,
+)
 
 _EVER: Final = 2**62
 """Newer than any snapshot."""
@@ -68,7 +75,7 @@ class Publication:
     on_branch: TableHandle
     fork: Fork | None
     main: BranchState
-    source: Source
+    source: PublishSource
     others: tuple[Other, ...]
     new_main: NewMain
     backup: BranchState | None
@@ -170,7 +177,7 @@ def read_publication(
     between = {n: read_branch_state(main.on_branch_directory(n)) for n, _ in trail if n not in (name, MAIN)}
     fork = fork_of(on_branch)
     is_recorded = fork is not None and fork.recorded
-    source = Source(name, state, head.id, trail, between, exact=snapshot is not None, is_recorded=is_recorded)
+    source = PublishSource(name, state, head.id, trail, between, exact=snapshot is not None, is_recorded=is_recorded)
     others = tuple(_other(main, n) for n in _branches(main) if n != name)
     old = read_branch_state(main)
     done = plan_new_main(old, source, others, with_older_tags=takes_back)
@@ -225,7 +232,7 @@ def late_commits_branch(plan: Publication, main_directory: str) -> tuple[Step, .
     return (IfSnapshots(snapshots, late_commits_branch_steps(plan, plan.late, main_directory)),)
 
 
-def late_commits_branch_steps(plan: Publication, name: str, main_directory: str) -> tuple[Put | Delete, ...]:
+def late_commits_branch_steps(plan: Publication, name: str, main_directory: str) -> tuple[Put | DeleteFile, ...]:
     """Create a branch with the snapshot that the late snapshots follow."""
     guards, fork = {}, plan.new_main.fork
     if fork is not None:

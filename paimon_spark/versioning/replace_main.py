@@ -19,7 +19,16 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Root, RootKind, SetAside, Step, TableChange
+from paimon_spark.metadata.journal.change import (
+    DeleteFile,
+    DeleteTree,
+    Put,
+    Root,
+    RootKind,
+    SetAside,
+    Step,
+    TableChange,
+)
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.tags import guard_name, guarded_branch
@@ -174,13 +183,13 @@ def replace_change(plan: Publication, new: BranchState) -> TableChange:
         ),
         *put_sink_logs(old.directory, newer_sink_logs(plan.branch_logs, plan.main_logs)),
         Put(main_branch_path(), name),
-        Delete(fork_path(old.directory)),
-        *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
+        DeleteFile(fork_path(old.directory)),
+        *(DeleteFile(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
         *fork_steps(plan, former_goes=True),
         *_delete_main(plan.main, plan.late),
         *late_commits_branch(plan, old.directory),
         # The sink logs of a branch are deleted with its directory.
-        *(Delete(f"{sinks}/{n}") for n in sorted(plan.main_logs) if plan.main.directory == MAIN),
+        *(DeleteFile(f"{sinks}/{n}") for n in sorted(plan.main_logs) if plan.main.directory == MAIN),
     )
     kept = [new, *([] if plan.backup is None else [plan.backup])]
     gone = (

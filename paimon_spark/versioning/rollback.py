@@ -29,7 +29,16 @@ from paimon_spark.metadata.branches import (
     same_snapshot,
 )
 from paimon_spark.metadata.handle import TableHandle, branch_names
-from paimon_spark.metadata.journal.change import Delete, MoveLate, Put, Root, RootKind, Step, TableChange, relative_path
+from paimon_spark.metadata.journal.change import (
+    DeleteFile,
+    MoveLate,
+    Put,
+    Root,
+    RootKind,
+    Step,
+    TableChange,
+    relative_path,
+)
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.retry import now_ms
@@ -311,7 +320,7 @@ def _changelog_steps(branch: TableHandle, state: BranchState, target: Snapshot, 
     # -1 as in Paimon, which then lists.
     hint = str(target.id) if len(later) < len(state.changelogs) else "-1"
     deletes = [
-        Delete(relative_path(branch, branch.layout.changelog_path(i)), state.changelogs[i].sha256) for i in later
+        DeleteFile(relative_path(branch, branch.layout.changelog_path(i)), state.changelogs[i].sha256) for i in later
     ]
     return [Put(relative_path(branch, f"{branch.layout.changelog_dir}/{LATEST}"), hint), *deletes]
 

@@ -36,7 +36,7 @@ from paimon_spark.metadata.branches import Fork, ancestry, branch_exists, encode
 from paimon_spark.metadata.handle import TableHandle, refuse_on_server, server_of
 from paimon_spark.metadata.journal.change import (
     CreateOnServer,
-    Delete,
+    DeleteFile,
     Put,
     Root,
     RootKind,
@@ -98,8 +98,8 @@ def create_steps(handle: TableHandle, options: TagOptions, tag: Tag) -> tuple[St
 
 def delete_steps(handle: TableHandle, options: TagOptions, name: str) -> tuple[Step, ...]:
     """Delete a tag and its success file."""
-    tag = Delete(relative_path(handle, handle.layout.tag_path(name)))
-    return (tag, Delete(relative_path(handle, _success_path(handle, name)))) if options.success_file else (tag,)
+    tag = DeleteFile(relative_path(handle, handle.layout.tag_path(name)))
+    return (tag, DeleteFile(relative_path(handle, _success_path(handle, name)))) if options.success_file else (tag,)
 
 
 def delete_tags_change(handle: TableHandle, tags: Sequence[Tag], kind: str, label: str) -> TableChange:

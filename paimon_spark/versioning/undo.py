@@ -34,7 +34,7 @@ from paimon_spark.metadata.branches import (
     snapshot_identity,
 )
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.metadata.journal.change import Delete, TableChange
+from paimon_spark.metadata.journal.change import DeleteFile, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -135,7 +135,7 @@ def undo(
         plans.append((backup, note, publication))
         rows.append(main_change(publication))
         change = merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12], _label(note.operation))
-        return replace(change, steps=(*change.steps, Delete(undo_path(backup.name))))
+        return replace(change, steps=(*change.steps, DeleteFile(undo_path(backup.name))))
 
     removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
     backup, note, publication = plans[-1]

@@ -14,7 +14,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.metadata.external_files import ExternalFiles, Place, data_files_of, find_place, open_for_deletion
+from paimon_spark.metadata.external_files import ExternalFiles, StorePath, data_files_of, find_place, open_for_deletion
 from tests.harness.external_table import ALLOWED, OPTION, ExternalTable, contents
 
 REFUSED = "lies outside the table and is not followed"
@@ -35,7 +35,7 @@ def victim(base: str) -> str:
     return f"{base}/wh/other.db/t"
 
 
-def place(url: str) -> Place:
+def place(url: str) -> StorePath:
     found = find_place(url)
     assert found is not None, url
     return found

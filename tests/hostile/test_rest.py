@@ -18,7 +18,7 @@ from paimon_spark.api.catalog import Catalog
 from paimon_spark.catalogs import rest_client
 from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.catalogs.rest import RestCatalog
-from paimon_spark.catalogs.rest_login import Login, Request
+from paimon_spark.catalogs.rest_login import Login, SignedRequest
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError, UnsupportedFeatureError
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.storage.urls import open_store
@@ -407,7 +407,7 @@ class TestLogins:
         (tmp_path / "key").write_text(text)
         options = {"metastore": "rest", "uri": "h", "token.provider": "dlf", "dlf.token-path": str(tmp_path / "key")}
         with pytest.raises(CatalogError, match="no access key of DLF"):
-            Login(parse_catalog_options(options)).headers(Request("GET", "/", {}))
+            Login(parse_catalog_options(options)).headers(SignedRequest("GET", "/", {}))
 
 
 def test_tables_on_web_servers_are_refused_by_name() -> None:

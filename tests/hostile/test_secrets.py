@@ -18,11 +18,12 @@ from paimon_spark.catalogs.rest import RestCatalog, RestRegistry
 from paimon_spark.catalogs.rest_client import RestClient
 from paimon_spark.catalogs.rest_login import AccessKey
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
-from paimon_spark.lineage.index.statements import PROPERTY, Statement, decode_statement, encode_statement
+from paimon_spark.lineage.index.statements import PROPERTY, StatementRecord, decode_statement, encode_statement
 from paimon_spark.options.catalog import CatalogOptions, is_catalog_option, parse_catalog_options
 from paimon_spark.options.descriptor import Option, boolean, options_of, spelt
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTIONS
 from paimon_spark.options.lineage import STATEMENT_VALUES
+from paimon_spark.options.location import TableName
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.redaction import (
     HARMLESS,
@@ -37,7 +38,6 @@ from paimon_spark.redaction import (
 from paimon_spark.sql.commands.show import table_properties
 from paimon_spark.sql.execute import check_again
 from paimon_spark.sql.lineage_job import has_secret, with_lineage_job
-from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.storage.urls import open_store
 
@@ -232,10 +232,10 @@ def test_statements_with_secrets_are_not_recorded(sql: str, found: bool) -> None
 
 
 def test_a_statement_without_its_values_says_so() -> None:
-    statement = Statement("DELETE FROM t WHERE a = :a", "paimon", "db", lacks_values=True)
+    statement = StatementRecord("DELETE FROM t WHERE a = :a", "paimon", "db", lacks_values=True)
     encoded = encode_statement(statement)
     assert encoded is not None and decode_statement({PROPERTY: encoded}) == statement
-    kept = encode_statement(Statement("DELETE FROM t", "paimon", "db"))
+    kept = encode_statement(StatementRecord("DELETE FROM t", "paimon", "db"))
     assert kept is not None and "values" not in kept and not STATEMENT_VALUES.get({STATEMENT_VALUES.key: "false"})
 
 
@@ -259,7 +259,7 @@ def test_values_of_parameters_are_left_out_of_what_snapshots_keep(tmp_path: Path
     own: Any = Session(catalog, NoSpark(), {"secret": SECRET}, conf)  # type: ignore[arg-type]
     assert SECRET not in repr(plain)
 
-    def kept(session: Any, text: str, options: dict[str, str] | None = None) -> Statement | None:
+    def kept(session: Any, text: str, options: dict[str, str] | None = None) -> StatementRecord | None:
         found = with_lineage_job(session, name, sql, options=options, bound=text)
         return decode_statement({PROPERTY: found.catalog.options["lineage.statement"]})
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import spark_catalog
-from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
 
 _PRIMITIVES = {"boolean": "bool", "int": "int", "long": "int", "void": "None"}
 

@@ -29,9 +29,9 @@ from pyspark.sql import functions as fn
 import paimon_spark
 from paimon_spark.api.catalog import Catalog, load_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
-from paimon_spark.spark_catalog.gateway import Gateway, gateway_of
-from paimon_spark.spark_catalog.parser import ParserProxy
-from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.jvm.gateway import Gateway, gateway_of
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.session.parser import ParserProxy
 from tests.harness.marks import slow_except
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 from tests.harness.three_reads import setting

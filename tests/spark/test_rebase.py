@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import Catalog, Table
 from paimon_spark.errors import BranchDivergedError, PaimonError, UnsupportedFeatureError
-from paimon_spark.jobs.rebase.rows import Outcome, RebaseTask
+from paimon_spark.jobs.rebase.rows import RebasedRows, RebaseTask
 from paimon_spark.spark import tasks
 from tests.harness.table_files import files_on_disk, missing_files
 
@@ -105,7 +105,7 @@ def test_a_task_that_fails_leaves_no_file(catalog: Catalog, jobs: list[int], mon
     before = {f.path for f in files_on_disk(table.handle)}
     run = RebaseTask.run
 
-    def failing(self: RebaseTask, pieces: Any, *, alone: bool = False) -> Outcome:
+    def failing(self: RebaseTask, pieces: Any, *, alone: bool = False) -> RebasedRows:
         found = run(self, pieces, alone=alone)
         if pieces[0].number == 3:
             raise PaimonError("failed as told")

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.errors import PaimonError
-from paimon_spark.lineage.index.statements import PROPERTY, Statement
+from paimon_spark.lineage.index.statements import PROPERTY, StatementRecord
 from paimon_spark.sql.execute import check_again
 from tests.harness.command_line import CommandLine
 from tests.harness.doors import Door
@@ -161,7 +161,7 @@ def test_queries_of_permanent_views_are_checked(spark: SparkSession, tmp_path: P
 
 def refused(catalog: Catalog, sql: str) -> str:
     try:
-        check_again(catalog, [(Statement(sql, "paimon", "shop"), "shop.daily")])
+        check_again(catalog, [(StatementRecord(sql, "paimon", "shop"), "shop.daily")])
     except PaimonError as e:
         return str(e)
     return ""

@@ -26,14 +26,14 @@ Metas = tuple[ManifestFileMeta, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedManifests:
     """Manifests before and after a merge; both mean the same files."""
 
     before: Metas
     after: Metas
 
 
-def merge(handle: TableHandle, metas: Sequence[ManifestFileMeta], options: CommitOptions) -> Merged:
+def merge(handle: TableHandle, metas: Sequence[ManifestFileMeta], options: CommitOptions) -> MergedManifests:
     """Merge manifests where Paimon's thresholds ask for it; the live files stay the same.
 
     Raises:
@@ -44,19 +44,19 @@ def merge(handle: TableHandle, metas: Sequence[ManifestFileMeta], options: Commi
     after = full if full is not None else _minor(handle, before, options)
     merged = {m.file_name for m in before} - {m.file_name for m in after}
     forget(handle, map(handle.layout.manifest_path, merged))
-    return Merged(before, after)
+    return MergedManifests(before, after)
 
 
-def reuse(previous: Merged, current: Sequence[ManifestFileMeta]) -> Merged | None:
+def reuse(previous: MergedManifests, current: Sequence[ManifestFileMeta]) -> MergedManifests | None:
     """The merge of an earlier attempt applied to a later head; None when its input is not there in one run."""
     metas, width = tuple(current), len(previous.before)
     if width == 0:
-        return None if metas else Merged(metas, previous.after)
+        return None if metas else MergedManifests(metas, previous.after)
     names = [m.file_name for m in metas]
     wanted = [m.file_name for m in previous.before]
     for start in range(len(metas) - width + 1):
         if names[start : start + width] == wanted:
-            return Merged(metas, (*metas[:start], *previous.after, *metas[start + width :]))
+            return MergedManifests(metas, (*metas[:start], *previous.after, *metas[start + width :]))
     return None
 
 

@@ -35,7 +35,7 @@ from paimon_spark.engine.commit.entries import (
     without_value_stats,
 )
 from paimon_spark.engine.commit.index_files import write_index
-from paimon_spark.engine.commit.manifest_merge import Merged
+from paimon_spark.engine.commit.manifest_merge import MergedManifests
 from paimon_spark.engine.commit.requests import Adopt, CompactManifests, Restore, SetStatistics, SnapshotRequest
 from paimon_spark.errors import CommitConflictError, CorruptFileError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
@@ -85,7 +85,7 @@ class Prepared:
     """
 
     snapshot: Snapshot
-    merged: Merged | None
+    merged: MergedManifests | None
     base: _Listed
     delta: _Listed
     changelog: _Listed | None
@@ -129,7 +129,7 @@ class SnapshotWriter:
                 return self._restored(restore, changes, head, time_ms)
             case CompactManifests():
                 everything = replace(self._options, manifest_merge_min_count=1, manifest_full_compaction_bytes=1)
-                merged: Merged | None = manifest_merge.merge(self._handle, before, everything)
+                merged: MergedManifests | None = manifest_merge.merge(self._handle, before, everything)
                 if head is None or merged is None or not _is_less(merged):
                     return None
                 schema_id = head.schema_id
@@ -143,7 +143,7 @@ class SnapshotWriter:
         changes: Changes,
         head: Snapshot | None,
         before: list[ManifestFileMeta],
-        merged: Merged | None,
+        merged: MergedManifests | None,
         schema_id: int,
         time_ms: int,
     ) -> Prepared:
@@ -236,7 +236,7 @@ class SnapshotWriter:
         )
         return Prepared(snapshot, None, base, delta, None)
 
-    def _merged(self, before: list[ManifestFileMeta]) -> Merged | None:
+    def _merged(self, before: list[ManifestFileMeta]) -> MergedManifests | None:
         """The head's manifests merged. A second attempt only uses the merge of the first: it is in a hurry."""
         if self._earlier is None:
             return manifest_merge.merge(self._handle, before, self._options)
@@ -292,7 +292,7 @@ class SnapshotWriter:
         return {**given, MAX_SEQUENCE_NUMBER: str(max(known))} if known else given
 
 
-def _is_less(merged: Merged) -> bool:
+def _is_less(merged: MergedManifests) -> bool:
     """Whether there are fewer manifests, or fewer entries in them. As many files of other sizes are no gain."""
     return len(merged.after) < len(merged.before) or any(m.num_deleted_files for m in merged.before)
 

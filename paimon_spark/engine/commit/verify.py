@@ -40,7 +40,7 @@ from paimon_spark.metadata.branches import is_backup_name, read_undo_note, same_
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.journal.change import (
     CreateOnServer,
-    Delete,
+    DeleteFile,
     DeleteFiles,
     DeleteTree,
     IfSnapshots,
@@ -185,7 +185,7 @@ def _sets_main(step: Step, layout: Layout) -> bool:
     match step:
         case Put(path, text):
             branch: str | None = text
-        case Delete(path):
+        case DeleteFile(path):
             branch = None
         case _:
             return False
@@ -194,7 +194,7 @@ def _sets_main(step: Step, layout: Layout) -> bool:
 
 def _changed_paths(step: Step) -> Sequence[str]:
     match step:
-        case Put(path) | PutNew(path) | Delete(path):
+        case Put(path) | PutNew(path) | DeleteFile(path):
             return (path,)
         case DeleteFiles(paths):
             return paths

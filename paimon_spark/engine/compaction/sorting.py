@@ -61,14 +61,14 @@ _DEALT_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class SortOrder:
+class RowOrder:
     """The order of rows."""
 
     columns: tuple[str, ...]
     strategy: SortStrategy = SortStrategy.ORDER
 
 
-def check_order(handle: TableHandle, order: SortOrder) -> None:
+def check_order(handle: TableHandle, order: RowOrder) -> None:
     """Check that the rows of a table can be put in an order.
 
     Raises:
@@ -128,7 +128,7 @@ def sort_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vectors)
 
 
 def read_sample(
-    handle: TableHandle, snapshot: Snapshot, task: BucketTask, order: SortOrder, files: Sequence[int]
+    handle: TableHandle, snapshot: Snapshot, task: BucketTask, order: RowOrder, files: Sequence[int]
 ) -> pa.Table:
     """The columns of the order of some rows of files of a task, about `SAMPLE_ROWS` of the whole task. Executor."""
     request, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
@@ -161,12 +161,12 @@ class Ranges:
         bounds: where the second and each later range begins: rows of the columns, or positions on the curve.
     """
 
-    order: SortOrder
+    order: RowOrder
     scales: tuple[pa.ChunkedArray, ...]
     bounds: pa.Table | npt.NDArray[np.uint64]
 
     @classmethod
-    def of(cls, sample: pa.Table, order: SortOrder, ranges: int) -> Ranges:
+    def of(cls, sample: pa.Table, order: RowOrder, ranges: int) -> Ranges:
         """Ranges that divide a sample evenly; some are empty where values repeat."""
         places = np.unique(np.arange(1, ranges) * len(sample) // ranges) if len(sample) else np.arange(0)
         if order.strategy is SortStrategy.ORDER:
@@ -202,7 +202,7 @@ def _places(rows: pa.Table) -> npt.NDArray[np.int64]:
     return np.asarray(found).astype(np.int64)
 
 
-def _bits(order: SortOrder) -> int:
+def _bits(order: RowOrder) -> int:
     return max(1, min(_MOST_BITS, 64 // len(order.columns)))
 
 
@@ -216,7 +216,7 @@ def _scale(values: pa.ChunkedArray, most: int) -> pa.ChunkedArray:
     return pa.chunked_array([pc.unique(taken(known, places).column(0))])
 
 
-def _positions(order: SortOrder, scales: Sequence[pa.ChunkedArray], rows: pa.Table) -> npt.NDArray[np.uint64]:
+def _positions(order: RowOrder, scales: Sequence[pa.ChunkedArray], rows: pa.Table) -> npt.NDArray[np.uint64]:
     """The position of each row on the curve."""
     bits, ranks = _bits(order), []
     for name, scale in zip(order.columns, scales, strict=True):
@@ -299,7 +299,7 @@ def ranges_in_file(handle: TableHandle) -> int:
 
 
 def sort_here(
-    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str, order: SortOrder
+    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str, order: RowOrder
 ) -> list[CommitMessage | None]:
     """Sort tasks in this process, which holds a whole task in memory. After an error no file of them is left."""
     job = new_job()
@@ -311,7 +311,7 @@ def sort_here(
 
 
 def _sorted_here(
-    handle: TableHandle, snapshot: Snapshot, task: BucketTask, commit_user: str, order: SortOrder, job: str
+    handle: TableHandle, snapshot: Snapshot, task: BucketTask, commit_user: str, order: RowOrder, job: str
 ) -> CommitMessage:
     every = range(len(task.files))
     ranges = Ranges.of(read_sample(handle, snapshot, task, order, every), order, range_count(task))
@@ -363,7 +363,7 @@ _CURVE_COLUMNS: Final = 5
 """From so many columns on, the strategy `auto` is the Hilbert curve."""
 
 
-def clustering_order(handle: TableHandle) -> SortOrder:
+def clustering_order(handle: TableHandle) -> RowOrder:
     """The order of the rows of a table with incremental clustering.
 
     Raises InvalidOptionError: no columns are named; others as `check_order`.
@@ -378,7 +378,7 @@ def clustering_order(handle: TableHandle) -> SortOrder:
     if strategy is None:
         curve = SortStrategy.ZORDER if len(columns) < _CURVE_COLUMNS else SortStrategy.HILBERT
         strategy = SortStrategy.ORDER if len(columns) == 1 else curve
-    order = SortOrder(columns, strategy)
+    order = RowOrder(columns, strategy)
     check_order(handle, order)
     return order
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.merge.aggregators_collections import JAVA_SPACES
 from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
 from paimon_spark.engine.merge.exact_values import from_python, retract_refused, to_python
-from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
+from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, MergedGroups, Rows
 from paimon_spark.engine.merge.ordering import single_word, value_words
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -136,9 +136,9 @@ class Aggregation:
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         return tuple(columns)
 
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> MergedGroups:
         events, kinds = self._events(groups)
-        return Merged(kinds, {name: self._functions[name].aggregate(columns[name], events) for name in wanted})
+        return MergedGroups(kinds, {name: self._functions[name].aggregate(columns[name], events) for name in wanted})
 
     def _events(self, groups: Groups) -> tuple[Events, Kinds | None]:
         retracts = groups.retracts()

@@ -26,7 +26,7 @@ from paimon_spark.engine.merge.key_value import (
     Bool,
     Groups,
     Kinds,
-    Merged,
+    MergedGroups,
     Rows,
     is_retract,
     kinds_array,
@@ -58,7 +58,7 @@ class Difference:
     def required(self, columns: Sequence[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*columns, *self._compared)))
 
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> MergedGroups:
         state = arrow_numpy.values(columns[AGE])[groups.rows]
         places = groups.last_places
         kinds = np.zeros(len(groups), np.int8) if groups.kinds is None else groups.kinds[places]
@@ -69,7 +69,7 @@ class Difference:
             same = self._equal(columns, groups, pairs)
             dropped[pairs] |= same
         kinds = np.where(gone, np.int8(RowKind.DELETE), kinds)
-        return Merged(kinds, {}, np.where(dropped, NO_ROW, groups.rows[places]))
+        return MergedGroups(kinds, {}, np.where(dropped, NO_ROW, groups.rows[places]))
 
     def _equal(self, columns: Mapping[str, pa.Array], groups: Groups, pairs: Bool) -> Bool:
         after_places = groups.last_places[pairs]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
 from paimon_spark.engine.merge.exact_values import Value, from_python, order_key, to_python
-from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
+from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, MergedGroups, Rows
 from paimon_spark.engine.merge.ordering import column_words, single_word, value_words
 from paimon_spark.engine.merge.sorted_merge import MergeFunction
 from paimon_spark.errors import DataError
@@ -47,10 +47,10 @@ class Deduplicate(_Engine):
         self._ignore_delete = ignore_delete
         self.newest_wins = not ignore_delete
 
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> MergedGroups:
         retracts = groups.retracts() if self._ignore_delete else None
         places = groups.last(None if retracts is None else ~retracts)
-        return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
+        return MergedGroups(_kinds_at(groups, places), {}, groups.rows_at(places))
 
 
 class _FirstRow(_Engine):
@@ -59,7 +59,7 @@ class _FirstRow(_Engine):
     def __init__(self, ignore_delete: bool) -> None:
         self._ignore_delete = ignore_delete
 
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> MergedGroups:
         retracts = groups.retracts()
         if retracts is not None and not self._ignore_delete:
             raise DataError(
@@ -67,7 +67,7 @@ class _FirstRow(_Engine):
                 "table to skip them"
             )
         places = groups.first(None if retracts is None else ~retracts)
-        return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
+        return MergedGroups(_kinds_at(groups, places), {}, groups.rows_at(places))
 
 
 def _kinds_at(groups: Groups, places: Rows) -> Kinds | None:
@@ -114,12 +114,12 @@ class _PartialUpdate:
         removing = [group for group in self._groups if self._removing.intersection(group.sequence)]
         return tuple(dict.fromkeys([*columns, *(s for group in (*of_columns, *removing) for s in group.sequence)]))
 
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> MergedGroups:
         retracts = groups.retracts()
         if not self._groups:
             return self._merge_ungrouped(columns, groups, wanted, retracts)
         if retracts is None:
-            return Merged(None, self._merge_grouped(columns, groups, wanted))
+            return MergedGroups(None, self._merge_grouped(columns, groups, wanted))
         exactly = groups.any(retracts)
         by_columns = self._merge_grouped(columns, groups.subset(~exactly), wanted)
         exact, exact_kinds = self._merge_exactly(columns, groups.subset(exactly), wanted)
@@ -131,11 +131,11 @@ class _PartialUpdate:
             rows[~exactly] = by_columns[name].rows
             results[name] = ColumnResult(rows, by_columns[name].extra)
             results[name].replace(columns[name], exactly, exact[name])
-        return Merged(kinds, results)
+        return MergedGroups(kinds, results)
 
     def _merge_ungrouped(
         self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str], retracts: Bool | None
-    ) -> Merged:
+    ) -> MergedGroups:
         used, kinds = (None, None) if retracts is None else self._after_deletes(groups, retracts)
         results = {}
         for name in wanted:
@@ -144,7 +144,7 @@ class _PartialUpdate:
             if filled is not None and name in self._not_null and (~filled if used is None else used & ~filled).any():
                 raise DataError(f"column {name!r} is NOT NULL, but a row to merge has null there", column=name)
             results[name] = ColumnResult.picked(groups.rows_at(groups.last(mask)))
-        return Merged(kinds, results)
+        return MergedGroups(kinds, results)
 
     def _after_deletes(self, groups: Groups, retracts: Bool) -> tuple[Bool, Kinds]:
         """Places whose values count, and the kinds of the merged rows, when there are retracts but no groups."""

@@ -137,7 +137,7 @@ class ColumnResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedGroups:
     """The merge result of the groups of a window.
 
     Attributes:

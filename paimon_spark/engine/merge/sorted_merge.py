@@ -25,7 +25,7 @@ from paimon_spark.engine.merge.key_value import (
     Bool,
     Groups,
     Kinds,
-    Merged,
+    MergedGroups,
     Rows,
     is_retract,
     kinds_array,
@@ -49,7 +49,7 @@ class MergeFunction(Protocol):
         """Value columns that must be read to merge `columns`, these included first."""
         ...
 
-    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> Merged:
+    def merge(self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]) -> MergedGroups:
         """Merge each group, oldest row first. Raises DataError where the rows do not allow it."""
         ...
 
@@ -252,7 +252,7 @@ def merge_columns(window: Window, plan: MergePlan) -> MergedColumns:
     rows = numbered = window.order[window.starts]
     out_kinds = None if kinds is None else kinds[rows]
     alive: Bool | None = None
-    merged: Merged | None = None
+    merged: MergedGroups | None = None
     if plan.function.newest_wins and LEVEL not in window.columns:
         rows = numbered = window.order[np.append(window.starts[1:], len(window.order)) - 1]
         out_kinds = None if kinds is None else kinds[rows]
@@ -312,7 +312,7 @@ def _with_merged_kinds(kinds: Kinds | None, merged: Kinds | None, chosen: Bool) 
 
 
 def _output_column(
-    source: pa.Array, rows: Rows, chosen: Bool, merged: Merged | None, name: str, alive: Bool | None
+    source: pa.Array, rows: Rows, chosen: Bool, merged: MergedGroups | None, name: str, alive: Bool | None
 ) -> pa.Array:
     if merged is not None:
         result = merged.result(name)

@@ -27,7 +27,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, conjuncts
-from paimon_spark.predicate.stats import ColumnStats, may_match
+from paimon_spark.predicate.stats import ColumnStatsArrays, may_match
 from paimon_spark.types import (
     INTEGER_NAMES,
     ROW_ID,
@@ -99,7 +99,7 @@ class _Group:
     written: list[str] | None
     keys_only: bool
 
-    def stats_of(self, name: str) -> ColumnStats | None:
+    def stats_of(self, name: str) -> ColumnStatsArrays | None:
         table = self.files.schema
         if name in table.partition_keys:
             return self._of_partition(name)
@@ -113,28 +113,28 @@ class _Group:
             return None
         if old is None:
             # Added after the files were written: null in every row.
-            return ColumnStats(None, None, self.files.row_counts[self.rows])
+            return ColumnStatsArrays(None, None, self.files.row_counts[self.rows])
         names = self.written if self.with_stats is None else self.with_stats
         names = list(self.schema.row_type.names) if names is None else names
         if old.name not in names:
             return None
         return self._decoded("value", names.index(old.name), field.type, old.type)
 
-    def _of_partition(self, name: str) -> ColumnStats:
+    def _of_partition(self, name: str) -> ColumnStatsArrays:
         column = self.files.partitions.batch.column(name)
         codes = self.files.partitions.codes[self.rows]
         bounds = column.take(take_indices(codes))
         nulls = np.where(validity(bounds), 0, self.files.row_counts[self.rows])
-        return ColumnStats(bounds, bounds, nulls)
+        return ColumnStatsArrays(bounds, bounds, nulls)
 
-    def _of_row_id(self) -> ColumnStats | None:
+    def _of_row_id(self) -> ColumnStatsArrays | None:
         if self.written and ROW_ID in self.written:
             return None  # kept ids are stored in the file, in no known range
         first = self._column("first_row_id")
         last = values(first) + self.files.row_counts[self.rows] - 1
-        return ColumnStats(first, fixed_array(last, pa.int64(), validity(first)), None)
+        return ColumnStatsArrays(first, fixed_array(last, pa.int64(), validity(first)), None)
 
-    def _of_key(self, field: DataField, old: DataField) -> ColumnStats | None:
+    def _of_key(self, field: DataField, old: DataField) -> ColumnStatsArrays | None:
         names = self.schema.trimmed_primary_keys
         if old.name not in names:
             return None
@@ -150,17 +150,17 @@ class _Group:
             maximum=pc.coalesce(stats.maximum, last.cast(stats.maximum.type)),
         )
 
-    def _decoded(self, kind: str, position: int, wanted: DataType, stored: DataType) -> ColumnStats | None:
+    def _decoded(self, kind: str, position: int, wanted: DataType, stored: DataType) -> ColumnStatsArrays | None:
         if is_padded(stored):
             # ORC stores bounds with padding, and readers remove it: only null counts can be used.
             same = stored.with_nullable(True) == wanted.with_nullable(True)
-            return ColumnStats(None, None, list_items(self._column(f"{kind}_nulls"), position)) if same else None
+            return ColumnStatsArrays(None, None, list_items(self._column(f"{kind}_nulls"), position)) if same else None
         if not safe_for_bounds(stored, wanted):
             return None
         target = arrow_type(wanted.with_nullable(True))
         bounds = [decode_column(self._column(f"{kind}_{end}"), position, stored, exact=False) for end in ("min", "max")]
         low, high = (b if b.type == target else b.cast(target, safe=False) for b in bounds)
-        return ColumnStats(low, high, list_items(self._column(f"{kind}_nulls"), position))
+        return ColumnStatsArrays(low, high, list_items(self._column(f"{kind}_nulls"), position))
 
     def _column(self, name: str) -> pa.Array:
         array = self.files.entries.column(name)

@@ -38,7 +38,7 @@ from paimon_spark.engine.scan.prune import (
     skip_by_statistics,
 )
 from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
-from paimon_spark.engine.scan.splits import Before, Deletions, deletions_of, make_splits
+from paimon_spark.engine.scan.splits import Deletions, EarlierState, deletions_of, make_splits
 from paimon_spark.engine.scan.units import (
     CHANGES,
     DIFF,
@@ -232,7 +232,7 @@ def _diff_splits(
         np.minimum.at(first, codes, groups)
         groups = np.where(is_moving, first[codes], groups)
     units = overlapping(groups, *key_bounds(handle, selection), DIFF)
-    older = Before(values(selection.entries.column("kind")) == 0, deletions_of(handle, before))
+    older = EarlierState(values(selection.entries.column("kind")) == 0, deletions_of(handle, before))
     newer = deletions_of(handle, after)
     buckets = _buckets(selection, is_moving)
     out = []

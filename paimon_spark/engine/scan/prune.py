@@ -47,7 +47,7 @@ from paimon_spark.predicate.ast import (
     conjuncts,
     names_of,
 )
-from paimon_spark.predicate.stats import ColumnStats, may_match
+from paimon_spark.predicate.stats import ColumnStatsArrays, may_match
 from paimon_spark.redaction import get_logger
 from paimon_spark.types import DataField, RowType, TimestampType
 
@@ -276,16 +276,18 @@ def report_of(
     return PlanReport(len(metas), len(skipped), files_in_skipped, len(table), size_bytes)
 
 
-def _partition_stats(metas: Sequence[ManifestFileMeta], partition_type: RowType) -> Callable[[str], ColumnStats | None]:
+def _partition_stats(
+    metas: Sequence[ManifestFileMeta], partition_type: RowType
+) -> Callable[[str], ColumnStatsArrays | None]:
     low = array_of([m.partition_stats.min_values for m in metas], pa.binary())
     high = array_of([m.partition_stats.max_values for m in metas], pa.binary())
     nulls = [m.partition_stats.null_counts for m in metas]
     names = partition_type.names
 
-    def stats_of(name: str) -> ColumnStats | None:
+    def stats_of(name: str) -> ColumnStatsArrays | None:
         i = names.index(name)
         dtype = partition_type.fields[i].type
-        return ColumnStats(
+        return ColumnStatsArrays(
             decode_column(low, i, dtype, exact=False),
             decode_column(high, i, dtype, exact=False),
             np.array([c[i] if c is not None and i < len(c) and c[i] is not None else -1 for c in nulls], np.int64),

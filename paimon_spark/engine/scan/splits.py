@@ -56,7 +56,7 @@ _FOR_KEYS: Final = ("min_key", "max_key", "file_source")
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierState:
     """The earlier of two states whose files are compared.
 
     Attributes:
@@ -146,7 +146,7 @@ class ManySplits(Sequence[DataSplit]):
     keys: bool
     deletions: Deletions
     directories: PartitionDirectories
-    before: Before | None
+    before: EarlierState | None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -238,7 +238,7 @@ def make_splits(
     units: Units,
     deletions: Deletions,
     snapshot_id: int,
-    before: Before | None = None,
+    before: EarlierState | None = None,
 ) -> Sequence[DataSplit]:
     """Splits of all units: no split crosses a bucket or mixes modes, units keep their order.
 

@@ -48,7 +48,7 @@ from paimon_spark.engine.scan.prune import (
     select,
 )
 from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
-from paimon_spark.engine.scan.splits import Before, Deletions, deletions_of, make_splits
+from paimon_spark.engine.scan.splits import Deletions, EarlierState, deletions_of, make_splits
 from paimon_spark.engine.scan.units import REPLACED, Longs, Units, groups_of, key_bounds, overlapping, reordered
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import FormatError, SnapshotExpiredError
@@ -90,7 +90,7 @@ class SnapshotUnits:
     _selection: Selection
     _units: Units
     _deletions: Deletions
-    _before: Before | None
+    _before: EarlierState | None
 
     def __len__(self) -> int:
         return len(self.files)
@@ -217,7 +217,7 @@ def _units(
         if len(units):
             deletions = deletions_of(handle, snapshot)
             removed = values(selection.entries.column("kind")) == FileKind.DELETE
-            before = Before(removed, _vectors_before(handle, snapshot))
+            before = EarlierState(removed, _vectors_before(handle, snapshot))
     else:
         table, report = added_files(handle, wanted, filters)
         schemas = schemas_of(handle, table)

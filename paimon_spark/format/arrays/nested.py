@@ -156,14 +156,14 @@ def _without_nulls(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), buffers, null_count=0, offset=array.offset, children=inner)
 
 
-class Replacement(NamedTuple):
+class LeafReplacement(NamedTuple):
     """Another type for a leaf, and what makes its arrays."""
 
     type: pa.DataType
     convert: Convert
 
 
-Choose: TypeAlias = Callable[[pa.DataType], Replacement | None]
+Choose: TypeAlias = Callable[[pa.DataType], LeafReplacement | None]
 
 
 def replaced_fields(schema: pa.Schema, choose: Choose) -> tuple[pa.Schema, list[Convert | None]]:

@@ -69,7 +69,7 @@ class UnknownShapeError(Exception):
     """The schema has a type these readers do not know; decode another way."""
 
 
-class Source:
+class DecodedBlocks:
     """The decompressed blocks, one after the other, and how numbers are loaded from them."""
 
     def __init__(self, data: bytes) -> None:
@@ -126,7 +126,7 @@ def _zigzag(value: U64) -> I64:
     return ((value >> _ONE) ^ (~(value & _ONE) + _ONE)).view(np.int64)
 
 
-class Reader(Protocol):
+class ValueReader(Protocol):
     """Reads values of one type."""
 
     def read(self, at: I64) -> None:
@@ -141,7 +141,7 @@ class Reader(Protocol):
         ...
 
 
-def reader_of(t: AvroType, source: Source, wanted: AvroType | None = None) -> Reader:
+def reader_of(t: AvroType, source: DecodedBlocks, wanted: AvroType | None = None) -> ValueReader:
     """A reader of `t`, whose records have the fields of `wanted` only; None: all.
 
     Raises UnknownShapeError for types that need another decoder.
@@ -178,7 +178,7 @@ class _Nulls:
 
 
 class _Integers:
-    def __init__(self, source: Source, type: pa.DataType) -> None:
+    def __init__(self, source: DecodedBlocks, type: pa.DataType) -> None:
         self.source = source
         self.type = type
         self.wide = False
@@ -204,7 +204,7 @@ class _Fixed:
 
     _SIZE: Final = {"boolean": 1, "float": 4, "double": 8}
 
-    def __init__(self, source: Source, kind: str) -> None:
+    def __init__(self, source: DecodedBlocks, kind: str) -> None:
         self.source = source
         self.kind = kind
         self.chunks: list[U64] = []
@@ -224,7 +224,7 @@ class _Fixed:
 
 
 class _Bytes:
-    def __init__(self, source: Source, type: pa.DataType) -> None:
+    def __init__(self, source: DecodedBlocks, type: pa.DataType) -> None:
         self.source = source
         self.type = type
         self.starts: list[I64] = []
@@ -249,7 +249,7 @@ class _Bytes:
 
 
 class _Record:
-    def __init__(self, names: tuple[str, ...], fields: list[Reader], wanted: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], fields: list[ValueReader], wanted: tuple[str, ...]) -> None:
         self.names = wanted
         self.fields = fields
         self.wanted = [field for name, field in zip(names, fields, strict=True) if name in wanted]
@@ -268,7 +268,7 @@ class _Record:
 class _Nullable:
     """A union of null and one type."""
 
-    def __init__(self, source: Source, null_branch: int, inner: Reader) -> None:
+    def __init__(self, source: DecodedBlocks, null_branch: int, inner: ValueReader) -> None:
         self.source = source
         self.present = np.uint8(0 if null_branch else 2)
         self.inner = inner
@@ -308,7 +308,7 @@ class _Nullable:
 
 
 class _Array:
-    def __init__(self, item: AvroType, source: Source) -> None:
+    def __init__(self, item: AvroType, source: DecodedBlocks) -> None:
         self.source = source
         self.item = reader_of(item, source)
         self.min_bytes = max(item.min_bytes, 1)

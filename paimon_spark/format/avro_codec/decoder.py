@@ -144,7 +144,7 @@ def _decode_in_parallel(group: list[Payload], t: AvroType, wanted: AvroType) -> 
     if ends[-1] + block_decoder.PADDING > np.iinfo(np.int32).max:
         return None
     try:
-        source = block_decoder.Source(b"".join((*(p.data for p in group), bytes(block_decoder.PADDING))))
+        source = block_decoder.DecodedBlocks(b"".join((*(p.data for p in group), bytes(block_decoder.PADDING))))
         root = block_decoder.reader_of(t, source, wanted)
         slots = _read_all(root, np.array([p.rows for p in group], np.int64), ends)
         return root.finish(slots, None)
@@ -152,7 +152,7 @@ def _decode_in_parallel(group: list[Payload], t: AvroType, wanted: AvroType) -> 
         return None
 
 
-def _read_all(root: block_decoder.Reader, counts: I64, ends: I64) -> I64:
+def _read_all(root: block_decoder.ValueReader, counts: I64, ends: I64) -> I64:
     """Read every record; the result is the slot of each, in the order of blocks. Raises FormatError."""
     # Blocks with more records come first, so those with records left are always the first ones.
     by_count = np.argsort(-counts, kind="stable")

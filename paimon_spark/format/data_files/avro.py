@@ -22,7 +22,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import (
     Convert,
-    Replacement,
+    LeafReplacement,
     convert_table,
     converted,
     replaced_fields,
@@ -257,7 +257,7 @@ class AvroFileWriter(RowGroupWriter):
         self._type = schema.type
         self._schema, self._converts = replaced_fields(
             self._canonical,
-            lambda kind: Replacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None,
+            lambda kind: LeafReplacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None,
         )
         codec = CODEC.get(write.settings) or (write.compression or "zstd").lower().replace("none", "null")
         self._container = ContainerWriter(schema, codec, write.zstd_level)

@@ -24,7 +24,7 @@ import pyarrow.orc as po
 from paimon_spark.errors import FormatError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, ORC_ID, arrow_type, with_field_id
-from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
+from paimon_spark.format.arrays.nested import LeafReplacement, convert_table, replaced_fields, with_null_fields
 from paimon_spark.format.arrays.pieces import BATCH_BYTES, is_text, least_bytes
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import PER_SECOND
@@ -261,11 +261,11 @@ def _codec(name: str) -> str:
     return codec
 
 
-def _replacement(kind: pa.DataType) -> Replacement | None:
+def _replacement(kind: pa.DataType) -> LeafReplacement | None:
     """Times become integers; timestamps are looked at."""
     if pa.types.is_time32(kind):
-        return Replacement(pa.int32(), lambda a: a.cast(pa.int32()))
-    return Replacement(kind, _checked) if pa.types.is_timestamp(kind) else None
+        return LeafReplacement(pa.int32(), lambda a: a.cast(pa.int32()))
+    return LeafReplacement(kind, _checked) if pa.types.is_timestamp(kind) else None
 
 
 def _checked(array: pa.Array) -> pa.Array:

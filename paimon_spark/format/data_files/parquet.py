@@ -33,7 +33,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit, with_field_id
 from paimon_spark.format.arrays.nested import (
     Convert,
-    Replacement,
+    LeafReplacement,
     convert_table,
     leaf_arrays,
     leaf_types,
@@ -416,8 +416,8 @@ def _distinct(values: pa.Array) -> int:
     return min(len(raw), 1) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
-def _as_int96(kind: pa.DataType) -> Replacement | None:
-    return Replacement(INT96, to_int96) if pa.types.is_timestamp(kind) and kind.unit == "ns" else None
+def _as_int96(kind: pa.DataType) -> LeafReplacement | None:
+    return LeafReplacement(INT96, to_int96) if pa.types.is_timestamp(kind) and kind.unit == "ns" else None
 
 
 class _NanChunks:

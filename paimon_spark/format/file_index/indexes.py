@@ -55,7 +55,7 @@ class FileIndexes:
     """The indexes of a data file of `row_count` rows; single ones are read when they are asked for."""
 
     def __init__(
-        self, places: Mapping[str, Mapping[str, Place]], read: Callable[[Place], bytes], row_count: int
+        self, places: Mapping[str, Mapping[str, IndexRange]], read: Callable[[IndexRange], bytes], row_count: int
     ) -> None:
         self._places = places
         self._read = read
@@ -89,7 +89,7 @@ class FileIndexes:
             self._columns[key] = None if kind is None or is_padded or not usable else ColumnIndexes(self, kind, usable)
         return self._columns[key]
 
-    def bytes_at(self, place: Place) -> bytes:
+    def bytes_at(self, place: IndexRange) -> bytes:
         """The bytes of an index. Raises FormatError where some are missing."""
         data = self._read(place)
         if len(data) != place.length:
@@ -104,7 +104,7 @@ class ColumnIndexes:
     tell. Raises FormatError, StorageError.
     """
 
-    def __init__(self, file: FileIndexes, kind: KeyType, places: Mapping[IndexKind, Place]) -> None:
+    def __init__(self, file: FileIndexes, kind: KeyType, places: Mapping[IndexKind, IndexRange]) -> None:
         self._file = file
         self._kind = kind
         self._places = places
@@ -178,7 +178,7 @@ HEAD_BYTES: Final = 4096
 """Bytes at the beginning of a file that contain most heads."""
 
 
-class Place(NamedTuple):
+class IndexRange(NamedTuple):
     """Where an index is in the file: its first byte, and how many bytes it has."""
 
     start: int
@@ -199,7 +199,7 @@ def head_length(data: bytes) -> int:
     return int(length)
 
 
-def read_head(data: bytes) -> dict[str, dict[str, Place]]:
+def read_head(data: bytes) -> dict[str, dict[str, IndexRange]]:
     """Places of the indexes by column and kind. Indexes of no rows are left out. Raises FormatError."""
     end = head_length(data)
     reader = _Head(data[:end])
@@ -231,8 +231,8 @@ class _Head:
             raise FormatError("its head is cut short")
         return _from_modified_utf8(self._data[self._at - size : self._at])
 
-    def index(self) -> tuple[str, Place]:
-        return self.text(), Place(self.number(), self.number())
+    def index(self) -> tuple[str, IndexRange]:
+        return self.text(), IndexRange(self.number(), self.number())
 
 
 def write_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:

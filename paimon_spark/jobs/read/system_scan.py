@@ -17,7 +17,7 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.registry import ListingReading, find
-from paimon_spark.system_tables.views import View, ViewReading, plan_view, view_type
+from paimon_spark.system_tables.views import SystemView, ViewReading, plan_view, view_type
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SystemScan(Scan):
             yield record_batch(batch.columns, schema, batch.num_rows)
 
     @property
-    def _kind(self) -> Listing | View:
+    def _kind(self) -> Listing | SystemView:
         return find(self.system, self.handle.name)
 
     @property

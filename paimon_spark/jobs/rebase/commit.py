@@ -32,7 +32,7 @@ from paimon_spark.jobs.rebase.sides import Sides
 from paimon_spark.jobs.upkeep.compaction import run_anywhere
 from paimon_spark.jobs.write.batch import WriteJob, place_of, plan_write
 from paimon_spark.jobs.write.commit import BatchCommit, combined, commit_batch, removing_on_failure
-from paimon_spark.jobs.write.target import Target, with_changes
+from paimon_spark.jobs.write.target import with_changes
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.definition.schema_changes import in_words
@@ -68,7 +68,7 @@ def unchanged(sides: Sides, *, dry_run: bool) -> MergeResult:
     assert head is not None
     changes = sides.merged.changes
     if changes and not dry_run:
-        with_changes(Target(sides.main.with_schema(sides.schema), changes=changes))
+        with_changes(sides.main.with_schema(sides.schema), changes)
     return MergeResult(
         sides.branch,
         sides.fork.id,

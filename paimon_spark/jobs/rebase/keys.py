@@ -40,7 +40,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase import rows as rebase_rows
 from paimon_spark.jobs.rebase.commit import changes_text, commit_rebase, plan_rows, unchanged, with_whole_buckets
-from paimon_spark.jobs.rebase.rows import I64, Outcome, Piece, RebaseTask, hashes_of
+from paimon_spark.jobs.rebase.rows import I64, Piece, RebasedRows, RebaseTask, hashes_of
 from paimon_spark.jobs.rebase.sides import Sides, instead, wins_of
 from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.jobs.write.batch import WriteJob
@@ -140,7 +140,7 @@ class _Comparison:
         assert branch.snapshot is not None
         return cls(sides, base_and_branch, base_and_main, records, pieces, branch.snapshot.time_ms > head.time_ms)
 
-    def run(self, job: WriteJob, on_conflict: str, *, write: bool) -> Outcome:
+    def run(self, job: WriteJob, on_conflict: str, *, write: bool) -> RebasedRows:
         """Compare all pieces: in a Spark job, where there is a session and much to read; else in this process.
 
         Raises as `RebaseTask.run`.
@@ -172,7 +172,7 @@ class _Comparison:
             spark = self._find_spark(job)
             if spark is None:
                 return task.run(self.pieces, alone=True)
-            total = Outcome()
+            total = RebasedRows()
             for outcome in spark.run_each(task.run, [[piece] for piece in self.pieces], job.sweep):
                 total.add(outcome)
             return total
@@ -278,7 +278,7 @@ class _WrittenKeys:
         return any(np.isin(theirs, ours).any() for ours in self.hashes)
 
 
-def _check_outcome(sides: Sides, found: Outcome, on_conflict: str) -> None:
+def _check_outcome(sides: Sides, found: RebasedRows, on_conflict: str) -> None:
     """Check that the rows may be written. Raises BranchDivergedError, UnsupportedFeatureError."""
     if found.conflicts and on_conflict == FAIL:
         raise _conflict(sides, found)
@@ -304,7 +304,7 @@ def _check_outcome(sides: Sides, found: Outcome, on_conflict: str) -> None:
         )
 
 
-def _advice_for_conflicts(found: Outcome, on_conflict: str, *, by_order: bool = False) -> str:
+def _advice_for_conflicts(found: RebasedRows, on_conflict: str, *, by_order: bool = False) -> str:
     """The advice to leave keys that both changed as main has them, where that may be enough."""
     if not found.conflicts or on_conflict == OURS:
         return ""
@@ -312,7 +312,7 @@ def _advice_for_conflicts(found: Outcome, on_conflict: str, *, by_order: bool = 
     return f"use on_conflict='ours'{newest}, if these are keys that both changed; or "
 
 
-def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:
+def _conflict(sides: Sides, found: RebasedRows) -> BranchDivergedError:
     """The error of keys that both sides changed to different rows."""
     sample = [] if found.sample is None else list(shown_rows(found.sample))
     shown = "; ".join(map(sql_row, sample))

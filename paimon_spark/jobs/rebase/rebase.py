@@ -31,6 +31,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import at_head
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 from paimon_spark.jobs.rebase.commit import unchanged
@@ -39,7 +40,7 @@ from paimon_spark.jobs.rebase.keys import rebase_keys
 from paimon_spark.jobs.rebase.sides import Sides, check_alike, find_sides
 from paimon_spark.jobs.upkeep.after_commit import after_commit
 from paimon_spark.jobs.upkeep.compaction import compact_batch
-from paimon_spark.jobs.write.target import Target, undo_changes, with_changes
+from paimon_spark.jobs.write.target import SchemaChanges, undo_changes, with_changes
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.branches import fork_of, is_main, list_branch_names, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, open_branch
@@ -73,7 +74,8 @@ class StagedRebase:
         base: main's head, from which it was created.
         head: its own head.
         result: of the rebase.
-        target: main, with the schema of the branch and the changes that lead to it.
+        schema: of the branch.
+        changes: of main's schema that lead to it.
         recorded: what makes main get it, so that later rebases know of it.
         keep: keeps its snapshots once main has it.
     """
@@ -82,7 +84,8 @@ class StagedRebase:
     base: int
     head: int
     result: MergeResult
-    target: Target
+    schema: TableSchema
+    changes: SchemaChanges
     recorded: Callable[[], AbstractContextManager[None]]
     keep: Callable[[], None]
 
@@ -208,13 +211,13 @@ def _adopt(main: TableHandle, staged: StagedRebase, properties: Mapping[str, str
 
 def _altered(main: TableHandle, staged: StagedRebase) -> tuple[TableHandle, bool]:
     """Main with the schema of the branch, and whether it is made now. Raises _MainMovedError: main has got another."""
-    if not staged.target.changes:
+    if not staged.changes:
         return main, False
     try:
-        altered, is_made = with_changes(replace(staged.target, handle=main.with_schema(staged.target.handle.schema)))
+        altered, is_made = with_changes(main.with_schema(staged.schema), staged.changes)
     except CommitConflictError as e:
         raise _MainMovedError(main_moved(main, staged.branch, staged.base)) from e
-    if altered.schema.id != staged.target.handle.schema.id:
+    if altered.schema.id != staged.schema.id:
         if is_made:
             undo_changes(altered)
         raise _MainMovedError(main_moved(main, staged.branch, staged.base))
@@ -239,7 +242,8 @@ def _staged(table: OpenedTable, sides: Sides, on_conflict: str) -> Iterator[Stag
             base.id,
             head.id,
             replace(result, published_snapshot_id=head.id),
-            Target(sides.main.with_schema(on.schema), changes=on.merged.changes),
+            on.schema,
+            on.merged.changes,
             lambda: sides.recorded(base, _MainMovedError),
             lambda: sides.keep([base.id + 1] if head.id > base.id else []),
         )

@@ -78,7 +78,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RebasedRows:
     """Result of one or several pieces. Picklable.
 
     Attributes:
@@ -104,7 +104,7 @@ class Outcome:
     messages: list[CommitMessage] = field(default_factory=list)
     keys: list[I64] | None = field(default_factory=list)
 
-    def add(self, other: Outcome) -> None:
+    def add(self, other: RebasedRows) -> None:
         """Add the outcome of another piece."""
         for name in ("rows", "kept", "conflicts", "against_order", "changed", "removed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -147,12 +147,12 @@ class RebaseTask:
     write: TaskWrite | None
     most_keys: int
 
-    def run(self, pieces: Sequence[Piece], *, alone: bool = False) -> Outcome:
+    def run(self, pieces: Sequence[Piece], *, alone: bool = False) -> RebasedRows:
         """Compare some pieces, and write their rows. Executor or in process; after an error no file of it is left.
 
         `alone`: no other task of the job runs. Raises as `TaskWrite.write` and `Version.read`.
         """
-        found = Outcome()
+        found = RebasedRows()
         writer: TableWriter | None = None
         try:
             for piece in pieces:
@@ -166,7 +166,7 @@ class RebaseTask:
         return found
 
     def _part(
-        self, part: Sequence[pa.Table], found: Outcome, writer: TableWriter | None, number: int, *, shares: bool
+        self, part: Sequence[pa.Table], found: RebasedRows, writer: TableWriter | None, number: int, *, shares: bool
     ) -> TableWriter | None:
         gone, same, theirs, main, written = part
         base = pa.concat_tables([gone, same])
@@ -187,13 +187,13 @@ class RebaseTask:
                 writer.write(batch)
         return writer
 
-    def _count(self, found: Outcome, merged: MergedRows) -> None:
+    def _count(self, found: RebasedRows, merged: MergedRows) -> None:
         found.rows += len(merged.rows)
         found.kept += merged.kept
         found.conflicts += len(merged.conflicts)
         found.against_order += merged.against_order
         if len(merged.conflicts) and (found.sample is None or len(found.sample) < SAMPLE):
-            found.add(Outcome(sample=taken(merged.conflicts, np.arange(min(SAMPLE, len(merged.conflicts))))))
+            found.add(RebasedRows(sample=taken(merged.conflicts, np.arange(min(SAMPLE, len(merged.conflicts))))))
         if self.write is not None and found.keys is not None:
             found.keys.append(hashes_of(merged.rows.select(self.three_way.keys)))
             if found.rows > self.most_keys:

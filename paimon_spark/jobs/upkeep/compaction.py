@@ -27,7 +27,7 @@ from paimon_spark.engine.compaction.plan import (
 from paimon_spark.engine.compaction.rescale import RescaleTask, run_rescale_task
 from paimon_spark.engine.compaction.run import Planner, Runner, compact_branch, compact_planned, run_here, run_task
 from paimon_spark.engine.compaction.sorting import (
-    SortOrder,
+    RowOrder,
     check_order,
     cluster_tasks,
     clustering_order,
@@ -112,7 +112,7 @@ def _spark_for(tasks: Sequence[BucketTask] | Sequence[RescaleTask]) -> SparkJobs
 
 def sort_branch(
     handle: TableHandle,
-    order: SortOrder,
+    order: RowOrder,
     partitions: Sequence[Mapping[str, object]] | None,
     where: Predicate | None,
 ) -> CompactResult:
@@ -159,7 +159,7 @@ def cluster_branch(
     return compact_planned(handle, plan, new_commit_user(handle.options), _sorting(order))
 
 
-def _sorting(order: SortOrder) -> Runner:
+def _sorting(order: RowOrder) -> Runner:
     """Runner of sorting tasks: in this process for few bytes, else as Spark jobs."""
 
     def run(

@@ -15,7 +15,7 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column, data_changes
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
 from paimon_spark.engine.compaction.rescale import rescale_branch
-from paimon_spark.engine.compaction.sorting import SortOrder
+from paimon_spark.engine.compaction.sorting import RowOrder
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
@@ -84,7 +84,7 @@ def rescale(table: OpenedTable, buckets: int | None, partitions: Asked | None, w
     return result
 
 
-def _order(order_by: str | Sequence[str] | None, strategy: str | None) -> SortOrder | None:
+def _order(order_by: str | Sequence[str] | None, strategy: str | None) -> RowOrder | None:
     """The order that is asked for. Raises InvalidInputError."""
     named = (strategy or ("none" if order_by is None else SortStrategy.ORDER.value)).strip().lower()
     if named == "none":
@@ -96,7 +96,7 @@ def _order(order_by: str | Sequence[str] | None, strategy: str | None) -> SortOr
             f"order_strategy = {strategy!r}: expected order, zorder, hilbert or none", argument="order_strategy"
         )
     columns = names(order_by) if isinstance(order_by, str) else tuple(order_by or ())
-    return SortOrder(tuple(columns), SortStrategy(named))
+    return RowOrder(tuple(columns), SortStrategy(named))
 
 
 def compact_manifest(table: OpenedTable) -> Snapshot | None:

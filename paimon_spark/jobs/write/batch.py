@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from paimon_spark import progress
+from paimon_spark.catalogs.file_system import TablePlace
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
 from paimon_spark.engine.commit.requests import PlannedOn
@@ -21,10 +22,10 @@ from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import to_change
-from paimon_spark.jobs.opened_table import Place, find_place, refuse_location_options, required_path
+from paimon_spark.jobs.opened_table import find_place, refuse_location_options, required_path
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.write.commit import WriteResult, commit_batch, removing_on_failure
-from paimon_spark.jobs.write.target import Target, check_appends, open_target, undo_changes, undo_creation, with_changes
+from paimon_spark.jobs.write.target import check_appends, open_target, undo_changes, undo_creation, with_changes
 from paimon_spark.jobs.write.tasks import TaskWrite, existing_keys
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -58,7 +59,7 @@ class WriteJob:
         base: head of the branch when the write was planned.
         replaced: columns and values of the partition replaced by an overwrite.
         created: this write created the table.
-        changes: of the schema, which the commit makes first; as of `target.Target`.
+        changes: of the schema, which the commit makes first; as `open_target` returns them.
         changed: this write has made its changes of the schema.
     """
 
@@ -130,9 +131,7 @@ class WriteJob:
     def with_changes(self, messages: Sequence[CommitMessage]) -> WriteJob:
         """The write after the changes of the schema that it needs; without them the files of `messages` are removed."""
         committer = Committer(self.handle, self.commit_user)
-        handle, is_made = removing_on_failure(
-            committer, messages, lambda: with_changes(Target(self.handle, self.created, self.changes))
-        )
+        handle, is_made = removing_on_failure(committer, messages, lambda: with_changes(self.handle, self.changes))
         return replace(self, handle=handle, changes=(), changed=is_made)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
@@ -173,7 +172,7 @@ def plan_path_write(
     return plan_write(place, asked, mode, source, columns)
 
 
-def place_and_options(options: Mapping[str, str], mode: WriteMode) -> tuple[Place, BatchWriteOptions]:
+def place_and_options(options: Mapping[str, str], mode: WriteMode) -> tuple[TablePlace, BatchWriteOptions]:
     """The table in `path`, and the write options. Raises InvalidOptionError: no table, or an option is wrong."""
     given = canonical_write(options)
     path = required_path(given, "save")
@@ -182,15 +181,14 @@ def place_and_options(options: Mapping[str, str], mode: WriteMode) -> tuple[Plac
 
 
 def plan_write(
-    place: Place,
+    place: TablePlace,
     options: BatchWriteOptions,
     mode: WriteMode,
     source: pa.Schema,
     columns: Callable[[], RowType] | None = None,
 ) -> WriteJob:
     """A write of rows of `source` to the table at `place`. Driver. Arguments and errors as of `open_target`."""
-    target = open_target(place, options, source, columns)
-    handle = target.handle
+    handle, created, changes = open_target(place, options, source, columns)
     try:
         if mode is WriteMode.APPEND:
             check_appends(handle)
@@ -203,11 +201,11 @@ def plan_write(
             new_job(),
             latest_snapshot(handle),
             partition_values(handle, options),
-            target.created,
-            target.changes,
+            created,
+            changes,
         )
     except PaimonError:
-        if target.created:
+        if created:
             undo_creation(handle)
         raise
 
@@ -258,10 +256,10 @@ def write_batches(
     return job.commit(messages)
 
 
-def place_of(table: OpenedTable, options: BatchWriteOptions) -> Place:
+def place_of(table: OpenedTable, options: BatchWriteOptions) -> TablePlace:
     """Where the table lies, with the branch that the write names, else the table's own."""
     handle = table.handle
-    return Place(handle.store, handle.layout.root, options.branch or handle.branch, handle.name)
+    return TablePlace(handle.store, handle.layout.root, handle.name, options.branch or handle.branch)
 
 
 def arrow_stream(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:

@@ -15,11 +15,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from paimon_spark.catalogs.file_system import TablePlace
 from paimon_spark.engine.write.request import remove_job_files
 from paimon_spark.errors import BranchNotFoundError, CommitError, PaimonError
 from paimon_spark.jobs.branch_access import reopen_to_change
 from paimon_spark.jobs.lineage_port import QueryRun
-from paimon_spark.jobs.opened_table import Place, find_place, required_path
+from paimon_spark.jobs.opened_table import find_place, required_path
 from paimon_spark.jobs.write.stream_batch import StreamBatch, StreamResult, check_schemas, remove_rows
 from paimon_spark.jobs.write.target import open_existing, open_target, with_changes
 from paimon_spark.jobs.write.tasks import StreamRows, StreamTask, user_of
@@ -108,7 +109,8 @@ def plan_stream_write(
     """
     place, asked = _place_and_options(options, complete)
     # Each batch is committed by another process, which plans none of its tasks.
-    handle, _ = with_changes(open_target(place, asked.write, source, columns))
+    opened, _, changes = open_target(place, asked.write, source, columns)
+    handle, _ = with_changes(opened, changes)
     return StreamWrite(handle, asked, complete, uuid4().hex)
 
 
@@ -126,7 +128,7 @@ def plan_stream_commit(options: Mapping[str, str], complete: bool) -> StreamWrit
     return StreamWrite(handle, asked, complete, uuid4().hex)
 
 
-def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[Place, StreamWriteOptions]:
+def _place_and_options(options: Mapping[str, str], complete: bool) -> tuple[TablePlace, StreamWriteOptions]:
     given = canonical_stream_write(options)
     path = required_path(given, "start")
     asked = parse_stream_write_options(given, complete=complete)

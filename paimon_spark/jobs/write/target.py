@@ -9,8 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -29,7 +29,6 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import alter_exclusively, open_to_change
-from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.write.tasks import with_columns
 from paimon_spark.maintenance.change import reopened
@@ -60,24 +59,16 @@ _SHORT: Final = 3
 """Names of so few letters are often one letter apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where rows go.
-
-    Attributes:
-        created: this write made the table.
-        changes: what turns the branch's newest schema into that of the handle; `with_changes` makes them.
-    """
-
-    handle: TableHandle
-    created: bool = False
-    changes: tuple[SchemaChange, ...] = ()
+SchemaChanges: TypeAlias = tuple[SchemaChange, ...]
+"""Changes that turn the newest schema of a branch into that of the handle of a write; `with_changes` makes them."""
 
 
 def open_target(
-    place: Place, options: BatchWriteOptions, source: pa.Schema, columns: Callable[[], RowType] | None
-) -> Target:
+    place: TablePlace, options: BatchWriteOptions, source: pa.Schema, columns: Callable[[], RowType] | None
+) -> tuple[TableHandle, bool, SchemaChanges]:
     """Open the table at `place` for rows of `source`; a missing one is created with `columns()`.
+
+    Returns the table, whether this call created it, and the changes that its schema needs.
 
     Raises:
         BranchNotFoundError: there is no such branch; a write creates tables, not branches.
@@ -90,29 +81,33 @@ def open_target(
     """
     refuse_follow(options.table_options, "a write")
     try:
-        return open_for_rows(place, options, source)
+        handle, changes = open_for_rows(place, options, source)
+        return handle, False, changes
     except TableNotFoundError:
         if columns is None or place.branch != MAIN or read_main_branch(place.store, place.root) is not None:
             raise
         _check_new_place(place)
     try:
-        return Target(_created(place, options, source, columns()), created=True)
+        return _created(place, options, source, columns()), True, ()
     except TableAlreadyExistsError:  # another writer was faster
-        return open_for_rows(place, options, source)
+        handle, changes = open_for_rows(place, options, source)
+        return handle, False, changes
 
 
-def open_for_rows(place: Place, options: BatchWriteOptions, source: pa.Schema) -> Target:
-    """The existing table at `place`, ready for rows of `source`. Raises as `open_target`."""
+def open_for_rows(
+    place: TablePlace, options: BatchWriteOptions, source: pa.Schema
+) -> tuple[TableHandle, SchemaChanges]:
+    """The existing table at `place` for rows of `source`, and the changes of its schema. Raises as `open_target`."""
     handle = open_existing(place, options)
     source = with_columns(handle, source, partition_values(handle, options))
     changes = _changes(handle, source) if handle.options.schema_merge.enabled else ()
     if changes:
         handle = handle.with_schema(apply(handle.schema, changes, table=handle.describe()))
     check_input(handle.schema, source, handle.options.write, handle.describe())
-    return Target(handle, changes=changes)
+    return handle, changes
 
 
-def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
+def open_existing(place: TablePlace, options: BatchWriteOptions) -> TableHandle:
     """The existing table at `place`, whatever rows are written to it. Raises as `open_target`."""
     handle = _open(place, options.table_options)
     refuse_unknown(options, creating=False)
@@ -120,7 +115,7 @@ def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
     return handle
 
 
-def _changes(handle: TableHandle, source: pa.Schema) -> tuple[SchemaChange, ...]:
+def _changes(handle: TableHandle, source: pa.Schema) -> SchemaChanges:
     """The changes that `write.merge-schema` makes for rows of `source`."""
     columns = pa.schema([f for f in source if f.name != VALUE_KIND and not f.name.startswith(NANOSECONDS)])
     changes = tuple(merged_schema(handle.schema, columns, handle.options.schema_merge))
@@ -135,8 +130,10 @@ def _check_keys(handle: TableHandle, changes: Sequence[SchemaChange]) -> None:
         check_widened_keys(handle, changes)
 
 
-def with_changes(target: Target) -> tuple[TableHandle, bool]:
-    """The table of `target` after its schema changes, and whether they are made now. Driver; right before the commit.
+def with_changes(handle: TableHandle, changes: SchemaChanges) -> tuple[TableHandle, bool]:
+    """The table after changes of its schema, and whether they are made now. Driver; right before the commit.
+
+    `handle` has the schema with the changes, as `open_target` returns it.
 
     Where another write has made the same changes and has not committed rows yet, it may take them back: then the schema
     is made once more, so that it does not.
@@ -146,7 +143,6 @@ def with_changes(target: Target) -> tuple[TableHandle, bool]:
             what it is now; nothing was changed.
         Others as `alter_table`.
     """
-    handle, changes = target.handle, target.changes
     if not changes:
         return handle, False
 
@@ -180,14 +176,14 @@ def with_changes(target: Target) -> tuple[TableHandle, bool]:
     return handle.with_schema(made), is_made
 
 
-def _open(place: Place, overrides: Mapping[str, str]) -> TableHandle:
+def _open(place: TablePlace, overrides: Mapping[str, str]) -> TableHandle:
     # Keys of options that name columns have lost their case in Spark: the schema knows it.
     stored = open_to_change(place.store, place.root, place.branch, place.name)
     named = restore_case(overrides, {name.lower(): name for name in stored.schema.row_type.names})
     return open_table(place.store, place.root, place.branch, place.name, named) if named else stored
 
 
-def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, columns: RowType) -> TableHandle:
+def _created(place: TablePlace, options: BatchWriteOptions, source: pa.Schema, columns: RowType) -> TableHandle:
     refuse_unknown(options, creating=True)
     names = {name.lower(): name for name in columns.names}
     wanted = restore_case({**options.table_options, **options.unknown_options}, names)
@@ -196,15 +192,14 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
     check_job_options(of_job)
     schema = new_schema(columns, options=stored)
     validate(schema)
-    shown = place.name or place.store.url(place.root)
+    shown = place.shown
     check_writable(schema, schema.options, shown)
     check_input(schema, source, parse_table_options(schema.options).write, f"table {shown}")
     _warn_of_near_names(place)
-    if place.named is None:
+    if place.catalog is None:
         create_table(place.store, place.root, columns, options=stored, name=place.name)
     else:
-        catalog, database, table = place.named
-        catalog.create_table(TablePlace(place.store, place.root, database, table), columns, options=stored)
+        place.catalog.create_table(place, columns, options=stored)
     handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
     return handle
@@ -215,11 +210,10 @@ def _check(handle: TableHandle) -> None:
     check_store(handle)
 
 
-def _check_new_place(place: Place) -> None:
+def _check_new_place(place: TablePlace) -> None:
     """Refuse to create a database, or a table in a directory of tables or in a warehouse: the target is mistyped."""
-    if place.named is not None:
-        catalog, database, table = place.named
-        catalog.new_place(f"`{database}`.`{table}`")
+    if place.catalog is not None:
+        place.catalog.new_place(f"`{place.database}`.`{place.table}`")
     inside = [i.name for i in place.store.list(place.root) if i.is_directory]
     found = [n for n in inside[:200] if list_schema_ids(place.store, Layout(f"{place.root}/{n}"))]
     found += [n for n in inside if n.endswith(DATABASE_SUFFIX) and n != DATABASE_SUFFIX]
@@ -231,7 +225,7 @@ def _check_new_place(place: Place) -> None:
         )
 
 
-def _warn_of_near_names(place: Place) -> None:
+def _warn_of_near_names(place: TablePlace) -> None:
     """Warn where the new table, or the database in its path, has nearly the name of another beside it."""
     folder, _, table = place.root.rpartition("/")
     outer, _, database = folder.rpartition("/")
@@ -242,7 +236,7 @@ def _warn_of_near_names(place: Place) -> None:
         near = [f"database {n!r}" for n in names]
     if near:
         text = (
-            f"the write creates table {place.name or place.store.url(place.root)} beside {' and '.join(near)} of "
+            f"the write creates table {place.shown} beside {' and '.join(near)} of "
             "nearly the same name; if it is misspelt, drop it and write to the other one"
         )
         _LOG.warning("%s", text)

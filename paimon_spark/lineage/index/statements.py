@@ -21,7 +21,7 @@ _MOST_CHARACTERS: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatementRecord:
     """A statement, and what its names mean.
 
     Attributes:
@@ -47,7 +47,7 @@ def is_statement_job(job: str, sink: str) -> bool:
     return job.startswith(sink) and _NAMED.fullmatch(job, len(sink)) is not None
 
 
-def encode_statement(statement: Statement) -> str | None:
+def encode_statement(statement: StatementRecord) -> str | None:
     """The statement as text; None for one that is too long to be kept."""
     if len(statement.sql) > _MOST_CHARACTERS:
         return None
@@ -56,12 +56,14 @@ def encode_statement(statement: Statement) -> str | None:
     return json.dumps({**raw, **again, **({"values": False} if statement.lacks_values else {})})
 
 
-def decode_statement(properties: Mapping[str, str] | None) -> Statement | None:
+def decode_statement(properties: Mapping[str, str] | None) -> StatementRecord | None:
     """The statement among the properties of a snapshot; None without a readable one, as anybody may write them."""
 
-    def build(raw: dict[str, Any]) -> Statement:
+    def build(raw: dict[str, Any]) -> StatementRecord:
         again = raw.get("again")
         before = None if again is None else (str(again[0]), int(again[1]))
-        return Statement(str(raw["sql"]), str(raw["catalog"]), str(raw["database"]), before, raw.get("values") is False)
+        return StatementRecord(
+            str(raw["sql"]), str(raw["catalog"]), str(raw["database"]), before, raw.get("values") is False
+        )
 
     return find_object((properties or {}).get(PROPERTY, ""), build)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
+from paimon_spark.catalogs.file_system import TablePlace
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import (
@@ -37,7 +38,6 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.jobs.upkeep.after_commit import after_commit
 from paimon_spark.jobs.write.batch import WriteJob, plan_write
@@ -222,9 +222,9 @@ class TableIndex:
     def _root(self, definition: Definition) -> str:
         return self.warehouse.table_root(DATABASE, definition.name)
 
-    def place(self, definition: Definition) -> Place:
+    def place(self, definition: Definition) -> TablePlace:
         """Where a lineage table is or would be."""
-        return Place(self.warehouse.store, self._root(definition), MAIN, f"{DATABASE}.{definition.name}")
+        return TablePlace(self.warehouse.store, self._root(definition), f"{DATABASE}.{definition.name}", MAIN)
 
     def _make(self, definition: Definition) -> None:
         columns = from_arrow.row_type(definition.schema)

@@ -60,7 +60,7 @@ class PutNew:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteFile:
     """Delete a file, if it exists.
 
     Attributes:
@@ -124,7 +124,7 @@ class IfSnapshots:
     """Run more steps when a directory holds snapshot files, which `PutNew`, `SetAside` or `MoveLate` moved there."""
 
     directory: str
-    steps: tuple[Put | Delete, ...]
+    steps: tuple[Put | DeleteFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,16 @@ class CreateOnServer:
 
 
 Step: TypeAlias = (
-    Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | MoveLate | RenameTree | IfSnapshots | CreateOnServer
+    Put
+    | PutNew
+    | DeleteFile
+    | DeleteFiles
+    | DeleteTree
+    | SetAside
+    | MoveLate
+    | RenameTree
+    | IfSnapshots
+    | CreateOnServer
 )
 
 
@@ -320,9 +329,9 @@ def relative_path(handle: TableHandle, path: str) -> str:
     return path.removeprefix(f"{handle.layout.root}/")
 
 
-def delete_unchanged(handle: TableHandle, path: str, data: bytes) -> Delete:
+def delete_unchanged(handle: TableHandle, path: str, data: bytes) -> DeleteFile:
     """The step that deletes a file only while it has these bytes."""
-    return Delete(relative_path(handle, path), hashlib.sha256(data).hexdigest())
+    return DeleteFile(relative_path(handle, path), hashlib.sha256(data).hexdigest())
 
 
 _ROOT: Final = re.compile(
@@ -333,7 +342,7 @@ _ROOT: Final = re.compile(
 _TextStep: TypeAlias = (
     type[Put]
     | type[PutNew]
-    | type[Delete]
+    | type[DeleteFile]
     | type[DeleteTree]
     | type[SetAside]
     | type[MoveLate]
@@ -343,7 +352,7 @@ _TextStep: TypeAlias = (
 _TEXT_STEPS: Final[Mapping[str, _TextStep]] = {
     "put": Put,
     "put-new": PutNew,
-    "delete": Delete,
+    "delete": DeleteFile,
     "delete-tree": DeleteTree,
     "set-aside": SetAside,
     "move-late": MoveLate,
@@ -369,7 +378,7 @@ def _decode_step(raw: Sequence[object]) -> Step:
     name, *values = raw
     if name == "if-snapshots":
         steps = tuple(map(_decode_step, values[1:]))
-        return IfSnapshots(_text(values[0]), tuple(step for step in steps if isinstance(step, (Put, Delete))))
+        return IfSnapshots(_text(values[0]), tuple(step for step in steps if isinstance(step, (Put, DeleteFile))))
     texts = [_text(value) for value in values]
     if name == "delete-files":
         return DeleteFiles(tuple(texts))
@@ -393,7 +402,7 @@ def _paths(steps: Sequence[Step]) -> list[str]:
     paths: list[str] = []
     for step in steps:
         match step:
-            case Put(path, _) | Delete(path):
+            case Put(path, _) | DeleteFile(path):
                 paths.append(path)
             case PutNew(path, _, aside):
                 paths += [path, aside]

@@ -14,7 +14,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle, server_of
 from paimon_spark.metadata.journal.change import (
     CreateOnServer,
-    Delete,
+    DeleteFile,
     DeleteFiles,
     DeleteTree,
     IfSnapshots,
@@ -41,7 +41,7 @@ def run_step(handle: TableHandle, step: Step) -> None:
             store.write(f"{root}/{path}", text.encode())
         case PutNew(path, text, aside):
             _put_new(handle, f"{root}/{path}", text.encode(), f"{root}/{aside}")
-        case Delete(path, sha256):
+        case DeleteFile(path, sha256):
             found = None if sha256 is None else find_bytes(store, f"{root}/{path}")
             if sha256 is None or (found is not None and hashlib.sha256(found).hexdigest() == sha256):
                 store.delete(f"{root}/{path}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -12,10 +11,10 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.options.location import TableName
 from paimon_spark.spark.session import settings
-from paimon_spark.sql.commands.target import refuse_exact_case
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.names import TableName, resolve_name, resolve_source
+from paimon_spark.sql.names import resolve_name, resolve_source
 from paimon_spark.sql.session import CurrentNames, Session
 from paimon_spark.sql.substitutions import savepoint_names
 from paimon_spark.sql.tokens import edited, tokenize
@@ -26,19 +25,6 @@ if TYPE_CHECKING:
 _ALWAYS: Final = ("catalogs?", "identifier", "immediate", "spark[.]paimon[.]", "paimon_incremental_")
 """Words of statements that may be about the catalogs without naming one: they list catalogs, compute names, or use
 settings and functions of ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttachedTable:
-    """A table that a call names, which need not exist, and the session of its catalog."""
-
-    session: Session
-    name: TableName
-
-    def to_write(self) -> AttachedTable:
-        """The same table, or its branch, to write to: as `Session.to_write`. Raises as `refuse_exact_case` too."""
-        refuse_exact_case(self.session)
-        return AttachedTable(self.session, self.session.to_write(self.name))
 
 
 class AttachedCatalogs:
@@ -60,15 +46,18 @@ class AttachedCatalogs:
         """The session of the current catalog, or of the first one, with the others."""
         return Session.beside(self.catalogs, spark, self.used, settings(spark))
 
-    def find(self, spark: SparkSession, text: str, *, is_read: bool = False) -> AttachedTable | None:
-        """The table that a text names; None when it is Spark's. A temporary view hides a table that is read."""
+    def find(self, spark: SparkSession, text: str, *, is_read: bool = False) -> tuple[Session, TableName] | None:
+        """The session of the catalog of a table that a text names, and the table, which need not exist.
+
+        None when it is Spark's. A temporary view hides a table that is read.
+        """
         parts = self.parts(text)
         if parts is None:
             return None
         for session in self.session(spark).each():
             name = resolve_source(session, parts) if is_read else resolve_name(session, parts)
             if name is not None:
-                return AttachedTable(session, name)
+                return session, name
         return None
 
     def parts(self, text: str) -> tuple[str, ...] | None:

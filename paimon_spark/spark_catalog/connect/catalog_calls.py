@@ -18,7 +18,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.spark.schema import row_type, spark_schema
 from paimon_spark.spark.session import without_attached
-from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
+from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs
 from paimon_spark.sql.commands.create import create_empty
 from paimon_spark.sql.commands.show import matching
 from paimon_spark.sql.execute import execute_beside
@@ -30,6 +30,8 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from paimon_spark.options.location import TableName
 
 # ruff: noqa: N803 - the parameters have Spark's names
 
@@ -129,7 +131,8 @@ def get_table(attached: AttachedCatalogs, spark_call: Callable[[str], Table], ap
     found = attached.find(api._sparkSession, tableName, is_read=True)
     if found is None:
         return spark_call(tableName)
-    return _shown_table(found.session, found.name.database, found.name.as_named.last_part, found.name.text)
+    session, name = found
+    return _shown_table(session, name.database, name.as_named.last_part, name.text)
 
 
 def table_exists(
@@ -139,8 +142,9 @@ def table_exists(
     found = attached.find(api._sparkSession, _in_database(tableName, dbName), is_read=True)
     if found is None:
         return spark_call(tableName, dbName)
+    session, name = found
     try:
-        found.session.catalog.table(found.name.text)
+        session.catalog.table(name.text)
     except (TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError):
         return False
     return True
@@ -154,7 +158,8 @@ def list_columns(
     found = attached.find(api._sparkSession, _in_database(tableName, dbName), is_read=True)
     if found is None:
         return spark_call(tableName, dbName)
-    table = found.session.table(found.name)
+    session, name = found
+    table = session.table(name)
     keys = () if table.is_system else table.schema.partition_keys
     buckets = () if table.is_system else table.schema.bucket_keys
     return [
@@ -186,12 +191,13 @@ def create(
     found = attached.find(api._sparkSession, tableName)
     if found is None:
         return spark_call(tableName, path, source, schema, description, **options)
+    session, name = found
     if schema is None:
         raise UnsupportedFeatureError(
             f"createTable({tableName!r}) needs schema=…, the columns of the table; one that exists is found by name",
             feature="createTable without columns",
         )
-    parts = (found.session.catalog_name, found.name.database, found.name.last_part)
+    parts = (session.catalog_name, name.database, name.last_part)
     request = TableRequest(
         CreateMode.CREATE,
         row_type(schema),
@@ -200,7 +206,7 @@ def create(
         location=path,
         provider=source,
     )
-    create_empty(found.session, parts, request)
+    create_empty(session, parts, request)
     return api._sparkSession.table(".".join(map(quoted, parts)))  # type: ignore[no-any-return]
 
 
@@ -211,7 +217,7 @@ def by_statement(text: str) -> Callable[..., Any]:
         found = attached.find(api._sparkSession, tableName, is_read=True)
         if found is None:
             return spark_call(tableName, **more)
-        _run(found, text)
+        _run(*found, text)
         return None
 
     return run
@@ -224,8 +230,9 @@ def refuse_caching(
     found = attached.find(api._sparkSession, tableName, is_read=True)
     if found is None:
         return spark_call(tableName, *more, **named)
+    _, name = found
     raise UnsupportedFeatureError(
-        f"{found.name} cannot be cached by its name in Spark Connect; cache what it returns: "
+        f"{name} cannot be cached by its name in Spark Connect; cache what it returns: "
         f"spark.table({tableName!r}).cache()",
         feature="cacheTable in Spark Connect",
     )
@@ -251,7 +258,7 @@ def drop_table(
     if found is None:
         spark_call(tableName, ifExists, purge)
     else:
-        _run(found, f"DROP TABLE {'IF EXISTS ' if ifExists else ''}{{}}")
+        _run(*found, f"DROP TABLE {'IF EXISTS ' if ifExists else ''}{{}}")
 
 
 def create_database(
@@ -293,7 +300,7 @@ def list_partitions(
         return spark_call(tableName)
     from pyspark.sql.catalog import TablePartition  # since Spark 4.2
 
-    return [TablePartition(row[0]) for row in _run(found, "SHOW PARTITIONS {}").collect()]
+    return [TablePartition(row[0]) for row in _run(*found, "SHOW PARTITIONS {}").collect()]
 
 
 def list_views(
@@ -314,7 +321,7 @@ def table_properties(
     found = attached.find(api._sparkSession, tableName, is_read=True)
     if found is None:
         return spark_call(tableName)
-    return {row[0]: row[1] for row in _run(found, "SHOW TBLPROPERTIES {}").collect()}
+    return {row[0]: row[1] for row in _run(*found, "SHOW TBLPROPERTIES {}").collect()}
 
 
 def create_statement(
@@ -324,7 +331,7 @@ def create_statement(
     found = attached.find(api._sparkSession, tableName, is_read=True)
     if found is None:
         return spark_call(tableName, asSerde)
-    return str(_run(found, f"SHOW CREATE TABLE {{}}{' AS SERDE' if asSerde else ''}").collect()[0][0])
+    return str(_run(*found, f"SHOW CREATE TABLE {{}}{' AS SERDE' if asSerde else ''}").collect()[0][0])
 
 
 def analyze(
@@ -335,13 +342,13 @@ def analyze(
     if found is None:
         spark_call(tableName, noScan)
     else:
-        _run(found, f"ANALYZE TABLE {{}} COMPUTE STATISTICS{' NOSCAN' if noScan else ''}")
+        _run(*found, f"ANALYZE TABLE {{}} COMPUTE STATISTICS{' NOSCAN' if noScan else ''}")
 
 
-def _run(found: AttachedTable, text: str) -> DataFrame:
+def _run(session: Session, name: TableName, text: str) -> DataFrame:
     """Run a statement on a table, whose name stands for `{}`."""
-    name = (found.session.catalog_name, found.name.database, found.name.as_named.last_part)
-    return execute_beside(found.session, text.format(".".join(map(quoted, name))))
+    parts = (session.catalog_name, name.database, name.as_named.last_part)
+    return execute_beside(session, text.format(".".join(map(quoted, parts))))
 
 
 def _database(attached: AttachedCatalogs, api: Any, text: str | None) -> tuple[Session, str] | None:

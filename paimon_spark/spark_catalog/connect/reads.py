@@ -13,10 +13,13 @@ from paimon_spark.spark.dataframe import as_options
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.session import our_errors, with_sources, without_attached
 from paimon_spark.spark.source import PaimonPyDataSource
-from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
+from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from paimon_spark.options.location import TableName
+    from paimon_spark.sql.session import Session
 
 
 def read_table(
@@ -29,10 +32,11 @@ def read_table(
     found = attached.find(reader._client, tableName, is_read=True)
     if found is None:
         return spark_call(tableName)
-    _refuse_schema(found, reader)
+    session, name = found
+    _refuse_schema(name, reader)
     with our_errors():
-        table = found.session.table(found.name, _options(found, reader._options))
-        return table.scan().to_spark(found.session.spark).alias(found.name.as_named.last_part)
+        table = session.table(name, _options(session, name, reader._options))
+        return table.scan().to_spark(session.spark).alias(name.as_named.last_part)
 
 
 def read_stream_table(
@@ -45,10 +49,11 @@ def read_stream_table(
     found = attached.find(reader._client, tableName, is_read=True)
     if found is None:
         return spark_call(tableName)
-    _refuse_schema(found, reader)
-    scan = found.session.table(found.name).scan()
-    options = {**as_options(scan), **found.session.options(found.name), **_given(reader._options)}
-    options.setdefault(TIME_ZONE.key, found.session.time_zone)
+    session, name = found
+    _refuse_schema(name, reader)
+    scan = session.table(name).scan()
+    options = {**as_options(scan), **session.options(name), **_given(reader._options)}
+    options.setdefault(TIME_ZONE.key, session.time_zone)
     columns = spark_schema(stream_row_type(scan.load_path, options))
 
     def load() -> DataFrame:
@@ -60,7 +65,7 @@ def read_stream_table(
         return frame
 
     with our_errors():
-        return with_sources(reader._client, load).alias(found.name.as_named.last_part)
+        return with_sources(reader._client, load).alias(name.as_named.last_part)
 
 
 def refuse_changes(
@@ -73,28 +78,29 @@ def refuse_changes(
     found = attached.find(reader._client, tableName, is_read=True)
     if found is None:
         return spark_call(tableName)
+    session, name = found
     raise UnsupportedFeatureError(
         f"changes({tableName!r}) is not supported; query "
-        f"paimon_incremental_query('{found.session.catalog_name}.{found.name}', 'from', 'to')",
+        f"paimon_incremental_query('{session.catalog_name}.{name}', 'from', 'to')",
         feature="CHANGES",
     )
 
 
-def _refuse_schema(found: AttachedTable, reader: Any) -> None:
+def _refuse_schema(name: TableName, reader: Any) -> None:
     if reader._schema:
         raise InvalidInputError(
-            f"{found.name} has columns of its own; leave schema(…) out, and select or cast columns of the result",
-            table=str(found.name),
+            f"{name} has columns of its own; leave schema(…) out, and select or cast columns of the result",
+            table=str(name),
         )
 
 
-def _options(found: AttachedTable, given: Mapping[str, str | None]) -> dict[str, str]:
+def _options(session: Session, name: TableName, given: Mapping[str, str | None]) -> dict[str, str]:
     """The options of a read: those of the reader override those of the session; of versions there is one."""
     asked = canonical(_given(given))
-    of_session = found.session.options(found.name)
+    of_session = session.options(name)
     if any(key in START_KEYS for key in asked):
         of_session = {k: v for k, v in of_session.items() if k not in START_KEYS}
-    return {TIME_ZONE.key: found.session.time_zone, **of_session, **asked}
+    return {TIME_ZONE.key: session.time_zone, **of_session, **asked}
 
 
 def _given(options: Mapping[str, str | None]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from paimon_spark.options.write_request import (
 from paimon_spark.spark.schema import row_type
 from paimon_spark.spark.session import our_errors, with_sources, without_attached
 from paimon_spark.spark.source import PaimonPyDataSource
-from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
+from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs
 from paimon_spark.spark_catalog.connect.expressions import bucket, column_name, partition_condition
 from paimon_spark.sql.commands.create import (
     OF_FRAME,
@@ -42,11 +42,15 @@ from paimon_spark.sql.commands.create import (
     table_definition,
 )
 from paimon_spark.sql.commands.insert import insert_rows, overwrite_of_save, without_options_of_saves
+from paimon_spark.sql.commands.target import refuse_exact_case
 from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
 from paimon_spark.sql.requests import CreateMode, InsertRequest, TableRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from paimon_spark.options.location import TableName
+    from paimon_spark.sql.session import Session
 
 _PATH: Final = "path"
 _MERGE_SCHEMA: Final = "mergeschema"
@@ -61,13 +65,14 @@ _MODES: Final = {
 """What `saveAsTable` does in a mode; append when there is no table."""
 
 
-class TableWriter(DataFrameWriterV2):
+class AttachedTableWriter(DataFrameWriterV2):
     """`df.writeTo` of a table in an attached catalog."""
 
-    def __init__(self, frame: DataFrame, table: AttachedTable, text: str) -> None:
+    def __init__(self, frame: DataFrame, session: Session, name: TableName, text: str) -> None:
         super().__init__(frame._plan, frame._session, text)
         self._frame = frame
-        self._table = table
+        self._catalog_session = session
+        self._name = name
 
     def append(self) -> None:
         """Add the rows, whose columns match by name."""
@@ -78,7 +83,7 @@ class TableWriter(DataFrameWriterV2):
         where = None if isinstance(condition, str) else partition_condition(self._spark, condition)
         if where is None:
             raise UnsupportedFeatureError(
-                f"overwrite({condition}) is not supported for {self._table.name}: name constants of partition columns, "
+                f"overwrite({condition}) is not supported for {self._name}: name constants of partition columns, "
                 "as in overwrite(col('dt') == '2024-01-01'), or delete the rows first, with DELETE FROM",
                 feature="overwrite by a condition",
             )
@@ -102,7 +107,7 @@ class TableWriter(DataFrameWriterV2):
 
     def _options(self) -> dict[str, str]:
         location = next((v for k, v in self._write.options.items() if k.lower() == _PATH), None)
-        check_location(self._table.session.catalog, self._table.name, location)
+        check_location(self._catalog_session.catalog, self._name, location)
         found = _write_options(self._write.options)
         if getattr(self._write, "with_schema_evolution", False):
             found[MERGE_SCHEMA.key] = "true"
@@ -110,11 +115,11 @@ class TableWriter(DataFrameWriterV2):
 
     def _insert(self, mode: str, more: Mapping[str, str] | None = None, replace_where: str | None = None) -> None:
         options = {**self._options(), **(more or {})}
-        _insert(self._table, self._frame, mode, options, replace_where=replace_where)
+        _insert(self._catalog_session, self._name, self._frame, mode, options, replace_where=replace_where)
 
     def _create(self, mode: CreateMode) -> None:
         if self._write.clustering_columns:
-            raise _no_clustering(self._table)
+            raise _no_clustering(self._name)
         properties = {k: v for k, v in self._write.table_properties.items() if v is not None}
         keys: list[str] = []
         for column in self._write.partitioning_columns:
@@ -125,11 +130,20 @@ class TableWriter(DataFrameWriterV2):
                 properties.update({"bucket": str(buckets[0]), "bucket-key": buckets[1]})
             else:
                 raise UnsupportedFeatureError(
-                    f"{self._table.name} cannot be partitioned by {column}: partitions are by columns; add a column "
+                    f"{self._name} cannot be partitioned by {column}: partitions are by columns; add a column "
                     "with that value",
                     feature="partitionedBy an expression",
                 )
-        _create(self._table, self._frame, mode, self._write.provider, keys, properties, self._options())
+        _create(
+            self._catalog_session,
+            self._name,
+            self._frame,
+            mode,
+            self._write.provider,
+            keys,
+            properties,
+            self._options(),
+        )
 
 
 def write_to(
@@ -137,7 +151,7 @@ def write_to(
 ) -> DataFrameWriterV2:
     """The writer of a table."""
     found = attached.find(frame._session, table)
-    return spark_call(table) if found is None else TableWriter(frame, found, table)
+    return spark_call(table) if found is None else AttachedTableWriter(frame, *found, table)
 
 
 def refuse_merge(
@@ -147,8 +161,9 @@ def refuse_merge(
     found = attached.find(frame._session, table)
     if found is None:
         return spark_call(table, condition)
+    _, name = found
     raise UnsupportedFeatureError(
-        f"mergeInto of {found.name} is not supported in Spark Connect; use spark.sql('MERGE INTO {table} AS t USING "
+        f"mergeInto of {name} is not supported in Spark Connect; use spark.sql('MERGE INTO {table} AS t USING "
         "{df} AS s ON …', df=df)",
         feature="mergeInto in Spark Connect",
     )
@@ -166,29 +181,30 @@ def insert_into(
     if found is None:
         spark_call(tableName, overwrite)
         return
+    session, name = found
     if writer._write.partitioning_cols:
         raise InvalidInputError(
             f"insertInto({tableName!r}) takes no partitionBy: the table has its partitions; leave it out",
-            table=str(found.name),
+            table=str(name),
         )
     mode = (writer._write.mode or "append").lower() if overwrite is None else "overwrite" if overwrite else "append"
     frame = DataFrame(writer._df, writer._spark)
     with _errors(f"insertInto {tableName}"):
-        _check_count(found, frame.columns, tableName)
+        _check_count(session, name, frame.columns, tableName)
     is_overwrite = mode == WriteMode.OVERWRITE.value
-    _insert(found, frame, "overwrite" if is_overwrite else "append", _options_of(writer), by_name=False)
+    _insert(session, name, frame, "overwrite" if is_overwrite else "append", _options_of(writer), by_name=False)
 
 
-def _check_count(found: AttachedTable, columns: Sequence[str], text: str) -> None:
+def _check_count(session: Session, name: TableName, columns: Sequence[str], text: str) -> None:
     """Check that as many columns are written by position as a table has."""
-    found = found.to_write()
-    names = found.session.table_to_change(found.name).row_type.names
+    name = _to_write(session, name)
+    names = session.table_to_change(name).row_type.names
     if len(names) != len(columns):
         raise SchemaMismatchError(
             f"insertInto matches columns by position: the DataFrame has {len(columns)}, {', '.join(columns)}, and "
-            f"{found.name} has {len(names)}, {', '.join(names)}; use writeTo({text!r}).append(), which matches them by "
+            f"{name} has {len(names)}, {', '.join(names)}; use writeTo({text!r}).append(), which matches them by "
             "name",
-            table=str(found.name),
+            table=str(name),
         )
 
 
@@ -212,28 +228,28 @@ def save_as_table(
         writer.partitionBy(partitionBy)
     if format is not None:
         writer.format(format)
-    _save(found, writer)
+    _save(*found, writer)
 
 
-def _save(found: AttachedTable, writer: Any) -> None:
-    plan, session = writer._write, found.session
+def _save(session: Session, name: TableName, writer: Any) -> None:
+    plan = writer._write
     if plan.sort_cols or plan.clustering_cols:
-        raise _no_clustering(found)
+        raise _no_clustering(name)
     asked = (plan.mode or "error").lower()
     given, frame = _options_of(writer), DataFrame(writer._df, writer._spark)
-    exists = session.has_table(found.name.database, found.name.table)
+    exists = session.has_table(name.database, name.table)
     if asked == "append" and exists:
-        _check_provider(found, plan.source)
-        _check_partition(found, tuple(plan.partitioning_cols))
-        _insert(found, frame, "append", given)
+        _check_provider(session, name, plan.source)
+        _check_partition(session, name, tuple(plan.partitioning_cols))
+        _insert(session, name, frame, "append", given)
         return
     chosen = _MODES.get(asked)
     if chosen is None:
         raise InvalidInputError(f"mode {plan.mode!r} is unknown; use {', '.join(_MODES)}", mode=plan.mode)
     if chosen is CreateMode.CREATE_OR_REPLACE and exists:
-        _check_provider(found, plan.source)
+        _check_provider(session, name, plan.source)
         with _errors("overwrite DataFrame"):
-            parts = _parts(found.to_write())
+            parts = _parts(session, _to_write(session, name))
             request = overwrite_of_save(session, parts, given, plan.partitioning_cols)
             if request is not None:
                 insert_rows(session, parts, request, frame)
@@ -245,7 +261,7 @@ def _save(found: AttachedTable, writer: Any) -> None:
         properties.update({"bucket": str(plan.num_buckets), "bucket-key": ",".join(plan.bucket_cols)})
     rest = {k: v for k, v in given.items() if k not in properties}
     location = next((v for k, v in plan.options.items() if k.lower() == _PATH), None)
-    _create(found, frame, chosen, plan.source, list(plan.partitioning_cols), properties, rest, location)
+    _create(session, name, frame, chosen, plan.source, list(plan.partitioning_cols), properties, rest, location)
 
 
 def to_table(
@@ -263,19 +279,19 @@ def to_table(
     found = attached.find(writer._session, tableName)
     if found is None:
         return spark_call(tableName, format, outputMode, partitionBy, queryName, **options)
+    session, name = found
     if partitionBy is not None:
         writer.partitionBy(partitionBy)
     writer.options(**options)
     provider = format or writer._write_proto.format or None
     given = canonical_stream_write(dict(writer._write_proto.options))
-    session, name = found.session, found.name
     keys = tuple(writer._write_proto.partitioning_column_names)
     if session.has_table(name.database, name.table):
-        _check_provider(found, provider)
-        _check_partition(found, keys)
+        _check_provider(session, name, provider)
+        _check_partition(session, name, keys)
     else:
-        _create_for_stream(found, writer, provider, keys, given)
-    name = AttachedTable(session, name).to_write().name
+        _create_for_stream(session, name, writer, provider, keys, given)
+    name = _to_write(session, name)
     table = session.table_to_change(name)
     of_session = {k: v for k, v in session.write_options(name).items() if k not in OF_OVERWRITES}
     of_table = options_of(table, {**of_session, TIME_ZONE.key: session.time_zone})
@@ -294,20 +310,26 @@ def _start(writer: Any, path: str, mode: str | None, name: str | None, options: 
 
 
 def _create_for_stream(
-    found: AttachedTable, writer: Any, provider: str | None, keys: tuple[str, ...], given: Mapping[str, str]
+    session: Session,
+    name: TableName,
+    writer: Any,
+    provider: str | None,
+    keys: tuple[str, ...],
+    given: Mapping[str, str],
 ) -> None:
     """Create the table of a stream with the columns of its rows, its partitions, and options of tables."""
-    name = resolve_new_table(found.session, _parts(found), provider)
-    assert name is not None
+    new = resolve_new_table(session, _parts(session, name), provider)
+    assert new is not None
     frame = DataFrame(writer._write_stream._child, writer._session)
     properties = {k: v for k, v in given.items() if is_table_option(k)}
     with _errors(OF_FRAME):
         columns = row_type(frame.schema, all_nullable=True)
-    create_defined(found.session, name, table_definition(columns, keys, properties, None), True)
+    create_defined(session, new, table_definition(columns, keys, properties, None), True)
 
 
 def _insert(
-    found: AttachedTable,
+    session: Session,
+    name: TableName,
     frame: DataFrame,
     mode: str,
     options: Mapping[str, str],
@@ -315,7 +337,7 @@ def _insert(
     by_name: bool = True,
     replace_where: str | None = None,
 ) -> None:
-    found = found.to_write()
+    name = _to_write(session, name)
     request = InsertRequest(
         mode == WriteMode.OVERWRITE.value,
         by_name=by_name,
@@ -323,11 +345,12 @@ def _insert(
         options=options,
     )
     with _errors(request.of_frame):
-        insert_rows(found.session, _parts(found), request, frame)
+        insert_rows(session, _parts(session, name), request, frame)
 
 
 def _create(
-    found: AttachedTable,
+    session: Session,
+    name: TableName,
     frame: DataFrame,
     mode: CreateMode,
     provider: str | None,
@@ -344,7 +367,7 @@ def _create(
         provider=provider,
     )
     with _errors(OF_FRAME):
-        create_of_frame(found.session, _parts(found), request, frame, write_options)
+        create_of_frame(session, _parts(session, name), request, frame, write_options)
 
 
 @contextmanager
@@ -360,9 +383,15 @@ def _errors(text: str) -> Iterator[None]:
             raise in_one_line(e, text) from None
 
 
-def _parts(found: AttachedTable) -> tuple[str, str, str]:
+def _to_write(session: Session, name: TableName) -> TableName:
+    """The table, or its branch, to write to: as `Session.to_write`. Raises as `refuse_exact_case` too."""
+    refuse_exact_case(session)
+    return session.to_write(name)
+
+
+def _parts(session: Session, name: TableName) -> tuple[str, str, str]:
     """The full name of a table."""
-    return found.session.catalog_name, found.name.database, found.name.last_part
+    return session.catalog_name, name.database, name.last_part
 
 
 def _options_of(writer: Any) -> dict[str, str]:
@@ -375,28 +404,27 @@ def _write_options(options: Mapping[str, str | None]) -> dict[str, str]:
     return canonical_write({MERGE_SCHEMA.key if k.lower() == _MERGE_SCHEMA else k: v for k, v in given.items()})
 
 
-def _check_provider(found: AttachedTable, provider: str | None) -> None:
+def _check_provider(session: Session, name: TableName, provider: str | None) -> None:
     if provider is not None and provider.lower() not in PROVIDERS:
         raise UnsupportedFeatureError(
-            f"{found.name} is not a {provider} table: catalog {found.session.catalog_name} holds Paimon tables; leave "
+            f"{name} is not a {provider} table: catalog {session.catalog_name} holds Paimon tables; leave "
             "the format out",
             feature=f"format {provider}",
         )
 
 
-def _check_partition(found: AttachedTable, keys: tuple[str, ...]) -> None:
+def _check_partition(session: Session, name: TableName, keys: tuple[str, ...]) -> None:
     """Check that a table has the partition columns that a write to it names."""
-    own = found.session.table(found.name).schema.partition_keys
+    own = session.table(name).schema.partition_keys
     if keys and tuple(keys) != tuple(own):
         raise InvalidInputError(
-            f"partitionBy({', '.join(keys)}): {found.name} is partitioned by {', '.join(own) or 'nothing'}; leave it "
-            "out",
-            table=str(found.name),
+            f"partitionBy({', '.join(keys)}): {name} is partitioned by {', '.join(own) or 'nothing'}; leave it out",
+            table=str(name),
         )
 
 
-def _no_clustering(found: AttachedTable) -> UnsupportedFeatureError:
+def _no_clustering(name: TableName) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"sortBy and clusterBy are not supported for {found.name}: rows are sorted by primary key only; leave them out",
+        f"sortBy and clusterBy are not supported for {name}: rows are sorted by primary key only; leave them out",
         feature="sortBy and clusterBy",
     )

@@ -21,6 +21,7 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateComment,
     UpdateTableComment,
 )
+from paimon_spark.options.location import TableName
 from paimon_spark.redaction import get_logger
 from paimon_spark.sql.commands.target import CASE_SENSITIVE, on_table
 from paimon_spark.sql.grammar.alter_table import (
@@ -31,7 +32,7 @@ from paimon_spark.sql.grammar.alter_table import (
     DropTable,
     RenameTable,
 )
-from paimon_spark.sql.names import TableName, name_of, resolve_name
+from paimon_spark.sql.names import name_of, resolve_name
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case

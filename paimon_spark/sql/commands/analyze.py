@@ -18,9 +18,10 @@ from paimon_spark.format.metadata_files.statistics import ColumnStatistics, Stat
 from paimon_spark.jobs.branch_access import reopen_at_head
 from paimon_spark.jobs.upkeep.after_commit import after_commit
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.location import TableName
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Analyze
-from paimon_spark.sql.names import TableName, resolve_column
+from paimon_spark.sql.names import resolve_column
 from paimon_spark.sql.session import Session
 from paimon_spark.system_tables.java_text import object_text, sql_text
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, TimestampType, quoted

@@ -25,7 +25,7 @@ from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
 from paimon_spark.metadata.definition.option_rules import misspelt_definition
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
-from paimon_spark.options.location import table_defaults, without_table_defaults
+from paimon_spark.options.location import TableName, table_defaults, without_table_defaults
 from paimon_spark.options.write_request import OPERATION
 from paimon_spark.spark.schema import row_type
 from paimon_spark.spark.session import without_attached
@@ -37,7 +37,7 @@ from paimon_spark.sql.grammar.create import (
     DropDatabase,
 )
 from paimon_spark.sql.lineage_job import names_no_table, with_lineage_job
-from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, database_of_warehouse, resolve_name, resolve_source
+from paimon_spark.sql.names import DEFAULT_DATABASE, database_of_warehouse, resolve_name, resolve_source
 from paimon_spark.sql.requests import CreateMode, TableRequest
 from paimon_spark.sql.run import run_query
 from paimon_spark.sql.session import Session

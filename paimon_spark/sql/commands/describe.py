@@ -14,6 +14,7 @@ from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_IN
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics
 from paimon_spark.jobs.read.table_scan import statistics_of
+from paimon_spark.options.location import TableName
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.show import OWNER, partition_condition, partition_texts, table_properties
 from paimon_spark.sql.commands.target import on_table
@@ -24,7 +25,7 @@ from paimon_spark.sql.grammar.show import (
     PartitionFilter,
     ShowTablePartition,
 )
-from paimon_spark.sql.names import TableName, resolve_column, resolve_database
+from paimon_spark.sql.names import resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.types import (

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.options.location import TableName
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.redaction import shown_options
 from paimon_spark.sql.commands.column_text import ddl_column
@@ -35,7 +36,7 @@ from paimon_spark.sql.grammar.show import (
     Use,
     UseKind,
 )
-from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, resolve_column, resolve_database
+from paimon_spark.sql.names import DEFAULT_DATABASE, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.system_tables.java_text import sql_text

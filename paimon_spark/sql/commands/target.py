@@ -19,6 +19,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.lineage import JOB
+from paimon_spark.options.location import TableName
 from paimon_spark.options.write_request import BatchWriteOptions, canonical_write
 from paimon_spark.predicate.literals import zone_of
 from paimon_spark.spark.schema import spark_type
@@ -27,7 +28,7 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.write import Insert, read_write
 from paimon_spark.sql.lineage_job import with_lineage_job
 from paimon_spark.sql.literals import evaluate
-from paimon_spark.sql.names import TableName, resolve_column, resolve_table
+from paimon_spark.sql.names import resolve_column, resolve_table
 from paimon_spark.sql.requests import InsertRequest
 from paimon_spark.sql.run import run_query
 from paimon_spark.sql.session import Session, reads_of_run

@@ -11,11 +11,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from paimon_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.options.location import TableName
 from paimon_spark.spark.schema import row_type
 from paimon_spark.sql.commands.show import matching
 from paimon_spark.sql.grammar.create import CreateView, DropView
 from paimon_spark.sql.grammar.show import ShowViews
-from paimon_spark.sql.names import TableName, resolve_database, resolve_name
+from paimon_spark.sql.names import resolve_database, resolve_name
 from paimon_spark.sql.queries.errors import check_names
 from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
 from paimon_spark.sql.queries.references import references

@@ -33,7 +33,7 @@ from paimon_spark.sql.queries.errors import (
     lacks_a_column,
     version_of_view,
 )
-from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
+from paimon_spark.sql.queries.parse import ParsedQuery, QueryUse, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.session import Session
 from paimon_spark.types import quoted
@@ -60,10 +60,10 @@ def read_and_run(session: Session, sql: str, job: str | None, rows_of_view: _Row
         return session.run(parsed.sql)
     _refuse_file_name(parsed, found[0])
     query = _Query(session, parsed, found, job, rows_of_view)
-    if parsed.use is Use.ROWS:
+    if parsed.use is QueryUse.ROWS:
         return query.rows()
     frame = query.rows(parsed.tokens[parsed.body].start)
-    if parsed.use is Use.VIEW:
+    if parsed.use is QueryUse.VIEW:
         _create_view(parsed, frame)
     else:
         _cache_table(session, parsed, frame)

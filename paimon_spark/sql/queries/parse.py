@@ -42,7 +42,7 @@ _WHOLE: Final = ("DELETE", "UPDATE", "MERGE", "SET", "DECLARE")
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
-class Use(Enum):
+class QueryUse(Enum):
     """Use of a statement's query."""
 
     ROWS = "rows"
@@ -74,7 +74,7 @@ class ParsedQuery:
 
     sql: str
     tokens: tuple[Token, ...]
-    use: Use
+    use: QueryUse
     body: int
     versions: tuple[VersionClause, ...]
     options: tuple[OptionClause, ...]
@@ -97,7 +97,7 @@ def only_reads(parsed: ParsedQuery) -> bool:
     if parsed.trees:
         return all(isinstance(tree, _READS) for tree in parsed.trees)
     return (
-        parsed.use is Use.ROWS
+        parsed.use is QueryUse.ROWS
         and parsed.tokens[0].keyword in _FIRST_OF_READS
         and ";" not in {token.keyword for token in parsed.tokens}
     )
@@ -110,7 +110,7 @@ def parse_query(sql: str) -> ParsedQuery:
     options = option_clauses(tokens)
     versions = version_clauses(sql, tokens, options)
     found = ParsedQuery(sql, tokens, use, body, versions, options, tuple(dollar_names(tokens)))
-    if use is Use.OTHER:
+    if use is QueryUse.OTHER:
         return found
     found = replace(found, tables=table_queries(tokens, body))
     trees = _trees(found)
@@ -189,32 +189,32 @@ def _parts(text: str, tokens: Sequence[Token]) -> Iterator[str]:
         start = end if token is None else token.end
 
 
-def find_query(tokens: Sequence[Token], start: int = 0) -> tuple[Use, int]:
+def find_query(tokens: Sequence[Token], start: int = 0) -> tuple[QueryUse, int]:
     """The use of the query in the statement that begins at index `start`, and the index of its first token."""
     keys = [t.keyword for t in tokens]
     first = keys[start] if start < len(keys) else ""
     body: int | None
     if _begins_query(keys, start):
-        return Use.ROWS, start
+        return QueryUse.ROWS, start
     match first:
         case "EXPLAIN":
             at = start + 2 if start + 1 < len(keys) and keys[start + 1] in EXPLAIN_MODES else start + 1
             use, body = find_query(tokens, at)
-            return use if use is Use.ROWS else Use.OTHER, body
+            return use if use is QueryUse.ROWS else QueryUse.OTHER, body
         case "DESCRIBE" | "DESC":
             at = start + 2 if keys[start + 1 : start + 2] == ["QUERY"] else start + 1
-            return (Use.ROWS, at) if _begins_query(keys, at) and keys[at] != "TABLE" else (Use.OTHER, start)
+            return (QueryUse.ROWS, at) if _begins_query(keys, at) and keys[at] != "TABLE" else (QueryUse.OTHER, start)
         case "INSERT":
             at = start + 3 if keys[start + 2 : start + 3] == ["TABLE"] else start + 2  # INTO or OVERWRITE
-            use, body = Use.ROWS, _query_after_name(tokens, keys, at)
+            use, body = QueryUse.ROWS, _query_after_name(tokens, keys, at)
         case "CREATE" | "REPLACE":
             use, body = _query_of_create(tokens, keys, start)
         case "CACHE":
             at = start + 2 if keys[start + 1 : start + 2] == ["LAZY"] else start + 1
-            use, body = Use.CACHE, _query_after_name(tokens, keys, at + 1)
+            use, body = QueryUse.CACHE, _query_after_name(tokens, keys, at + 1)
         case _:
-            return Use.ROWS if first in _WHOLE else Use.OTHER, start
-    return (Use.OTHER, start) if body is None else (use, body)
+            return QueryUse.ROWS if first in _WHOLE else QueryUse.OTHER, start
+    return (QueryUse.OTHER, start) if body is None else (use, body)
 
 
 def _begins_query(keys: Sequence[str], at: int) -> bool:
@@ -224,15 +224,15 @@ def _begins_query(keys: Sequence[str], at: int) -> bool:
     return at < len(keys) and keys[at] in _QUERY
 
 
-def _query_of_create(tokens: Sequence[Token], keys: Sequence[str], start: int) -> tuple[Use, int | None]:
+def _query_of_create(tokens: Sequence[Token], keys: Sequence[str], start: int) -> tuple[QueryUse, int | None]:
     begin = set(keys[start : start + 6])
     is_view = "VIEW" in begin and begin & {"TEMPORARY", "TEMP"} and "TABLE" not in begin
     is_table = "TABLE" in begin and "VIEW" not in begin and "FUNCTION" not in begin
     if not (is_view or is_table):
-        return Use.OTHER, None
+        return QueryUse.OTHER, None
     outside = outside_brackets(tokens, start)
     body = next((i + 1 for i in outside if keys[i] == "AS" and _begins_query(keys, i + 1)), None)
-    return Use.VIEW if is_view else Use.ROWS, body
+    return QueryUse.VIEW if is_view else QueryUse.ROWS, body
 
 
 def _query_after_name(tokens: Sequence[Token], keys: Sequence[str], at: int) -> int | None:

@@ -13,12 +13,13 @@ from typing import Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.options.location import TableName
 from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, refuse_search
-from paimon_spark.sql.names import TableName, resolve_source
+from paimon_spark.sql.names import resolve_source
 from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
-from paimon_spark.sql.queries.parse import ParsedQuery, Use
+from paimon_spark.sql.queries.parse import ParsedQuery, QueryUse
 from paimon_spark.sql.queries.scopes import Tree, written
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import abbreviated, matching_bracket
@@ -219,7 +220,7 @@ def _refuse_missed(sessions: Sequence[Session], parsed: ParsedQuery, found: Sequ
         error = None if parsed.trees is not None else syntax_error(sessions[0], parsed)
         if error is not None:
             raise error
-        if parsed.use is Use.OTHER:
+        if parsed.use is QueryUse.OTHER:
             refuse_table(parsed, name, "Spark runs this statement from its text and does not know the table")
         refuse_table(parsed, name, "its syntax is not supported")
 

@@ -113,9 +113,11 @@ def test_a_write_creates_and_lists_a_table(catalog: Catalog, tmp_path: Path) -> 
 
     options = {**catalog.options, "warehouse": catalog.warehouse}
     place = find_place("db.t", options, None, catalog.options)
-    target = open_target(place, BatchWriteOptions(), ROWS.schema, lambda: RowType(fields=(DataField(0, "a", INT),)))
-    assert (target.created, listed(tmp_path)) == (True, [("jdbc", "db", "t")])
-    undo_creation(target.handle)
+    handle, created, _ = open_target(
+        place, BatchWriteOptions(), ROWS.schema, lambda: RowType(fields=(DataField(0, "a", INT),))
+    )
+    assert (created, listed(tmp_path)) == (True, [("jdbc", "db", "t")])
+    undo_creation(handle)
     assert (catalog.list_tables("db"), listed(tmp_path)) == ([], [])
 
 

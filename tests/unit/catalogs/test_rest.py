@@ -18,7 +18,7 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.catalogs import rest_client, rest_login
 from paimon_spark.catalogs.open import open_catalog
-from paimon_spark.catalogs.rest_login import AccessKey, Login, Request, signed, signed_by_open_api
+from paimon_spark.catalogs.rest_login import AccessKey, Login, SignedRequest, signed, signed_by_open_api
 from paimon_spark.catalogs.rest_store import changes_to_json
 from paimon_spark.errors import (
     CatalogError,
@@ -310,11 +310,14 @@ class TestLogins:
     @pytest.mark.parametrize(
         ("request_", "signature"),
         [
-            (Request("GET", PATH, QUERY), "9047dfcb9e144f41672bcf8165b525ac852174bc9c767bc9dbee46afcf4a7e4c"),
-            (Request("POST", PATH, QUERY, BODY), "6e797875280404ddb23a1ca60b9d5ce0e7c9ea3ddd304e95d65d61165f3c574f"),
+            (SignedRequest("GET", PATH, QUERY), "9047dfcb9e144f41672bcf8165b525ac852174bc9c767bc9dbee46afcf4a7e4c"),
+            (
+                SignedRequest("POST", PATH, QUERY, BODY),
+                "6e797875280404ddb23a1ca60b9d5ce0e7c9ea3ddd304e95d65d61165f3c574f",
+            ),
         ],
     )
-    def test_dlf(self, request_: Request, signature: str) -> None:
+    def test_dlf(self, request_: SignedRequest, signature: str) -> None:
         headers = signed(request_, KEY, "cn-hangzhou", NOW)
         scope = "20260102/cn-hangzhou/DlfNext/aliyun_v4_request"
         assert headers["Authorization"] == f"DLF4-HMAC-SHA256 Credential=ak/{scope},Signature={signature}"
@@ -323,11 +326,11 @@ class TestLogins:
     @pytest.mark.parametrize(
         ("request_", "signature"),
         [
-            (Request("GET", PATH, QUERY), "6LCD+z8Aj6jBS2buWMOt8qmJnPE="),
-            (Request("POST", PATH, QUERY, BODY), "PHVmgos6qa9oXoZgWVysdHbeG6k="),
+            (SignedRequest("GET", PATH, QUERY), "6LCD+z8Aj6jBS2buWMOt8qmJnPE="),
+            (SignedRequest("POST", PATH, QUERY, BODY), "PHVmgos6qa9oXoZgWVysdHbeG6k="),
         ],
     )
-    def test_open_api(self, request_: Request, signature: str) -> None:
+    def test_open_api(self, request_: SignedRequest, signature: str) -> None:
         headers = signed_by_open_api(request_, KEY, "h:80", NOW, "n1")
         assert headers["Authorization"] == f"acs ak:{signature}"
 
@@ -337,7 +340,7 @@ class TestLogins:
 
     def test_the_endpoint_chooses_the_signature(self) -> None:
         keys = {"dlf.access-key-id": "ak", "dlf.access-key-secret": "sk"}
-        ask = Request("GET", PATH, QUERY)
+        ask = SignedRequest("GET", PATH, QUERY)
         assert "/cn-hangzhou/" in self.login(**keys).headers(ask)["Authorization"]
         assert "/eu-west/" in self.login(**keys, **{"dlf.region": "eu-west"}).headers(ask)["Authorization"]
         other = self.login(**keys, uri="https://dlfnext.cn-hangzhou.example.com").headers(ask)
@@ -348,7 +351,7 @@ class TestLogins:
     def test_a_file_of_keys_is_read_anew(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "key"
         login = self.login(**{"dlf.token-path": str(path)})
-        ask = Request("GET", PATH, QUERY)
+        ask = SignedRequest("GET", PATH, QUERY)
         with pytest.raises(CatalogError, match="no access key of DLF can be read from"):
             login.headers(ask)
         text = '{{"AccessKeyId": "{}", "AccessKeySecret": "s", "Expiration": "2026-01-01T00:00:00Z"}}'
@@ -367,7 +370,7 @@ class TestLogins:
         }
         monkeypatch.setattr(rest_login, "_fetched", lambda url: answers[url])
         login = self.login(**{"dlf.token-loader": "ecs", "dlf.token-ecs-metadata-url": "http://here/"})
-        assert login.headers(Request("GET", PATH, QUERY))["x-dlf-security-token"] == "t"
+        assert login.headers(SignedRequest("GET", PATH, QUERY))["x-dlf-security-token"] == "t"
 
     @pytest.mark.parametrize(
         ("options", "says"),

@@ -30,7 +30,7 @@ from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal import lock
-from paimon_spark.metadata.journal.change import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
+from paimon_spark.metadata.journal.change import DeleteFile, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
 from paimon_spark.metadata.journal.lock import HeldLock, Owner, Waiting, running
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
@@ -62,8 +62,8 @@ def expiry(table: TableHandle, count: int = 2) -> Callable[[], TableChange | Non
         steps: tuple[Step, ...] = (
             Put(f"branch/branch-b/snapshot/snapshot-{roots[-1].name}", head),
             Put("tag/tag-old", encode(roots[0].snapshot).decode()),
-            Delete("tag/tag-old"),
-            *(Delete(f"snapshot/snapshot-{r.name}") for r in roots[:count]),
+            DeleteFile("tag/tag-old"),
+            *(DeleteFile(f"snapshot/snapshot-{r.name}") for r in roots[:count]),
         )
         return TableChange("expire", "expiry of snapshots", steps, tuple(roots[:count]))
 
@@ -115,7 +115,7 @@ def test_a_plan_that_refuses_changes_nothing(tmp_path: Path) -> None:
 def test_steps_outside_the_refs_are_refused_before_anything(tmp_path: Path) -> None:
     table = a_table(tmp_path)
     for path in ("../x", "manifest/x", "/etc/x", "tag//x", "bucket-0/f0", "", "tag/../../x"):
-        change = TableChange("x", "x", (Delete(path),))
+        change = TableChange("x", "x", (DeleteFile(path),))
         with pytest.raises(ValueError, match="may not touch"):
             change_table(table, "x", partial(_given, change))
     check_in_order(table, False)
@@ -130,7 +130,7 @@ def test_every_kind_of_step_can_be_repeated(tmp_path: Path) -> None:
         RenameTree("branch/branch-a", "branch/branch-c"),
         DeleteTree("branch/branch-b"),
         DeleteFiles(("consumer/consumer-1", "consumer/consumer-2")),
-        Delete("tag/tag-x"),
+        DeleteFile("tag/tag-x"),
     )
     for _ in range(2):
         change_table(table, "x", lambda: TableChange("x", "x", steps))

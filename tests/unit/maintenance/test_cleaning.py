@@ -20,7 +20,7 @@ from paimon_spark.maintenance.change import change_table, unfinished
 from paimon_spark.maintenance.orphan_files import remove_orphan_files
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, TableChange
+from paimon_spark.metadata.journal.change import DeleteFile, TableChange
 from paimon_spark.metadata.manifests import CACHE, read_manifest_list
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.storage.local import LocalStore
@@ -144,7 +144,9 @@ def test_a_listing_that_leaves_out_the_head_stops_everything(tmp_path: Path) -> 
     with pytest.raises(UnsafeDeletionError, match=r"does not list .*snapshot-3"):
         remove_orphan_files(table)
     with pytest.raises(UnsafeDeletionError, match="does not list"):
-        change_table(table, "x", lambda: TableChange("x", "x", (Delete("tag/tag-v1"),), tuple(all_roots(table)[:1])))
+        change_table(
+            table, "x", lambda: TableChange("x", "x", (DeleteFile("tag/tag-v1"),), tuple(all_roots(table)[:1]))
+        )
     assert (tmp_path / "t" / "tag" / "tag-v1").exists()
 
 
@@ -153,7 +155,9 @@ def test_an_unfinished_change_is_finished_first_and_its_intent_kept_until_then(t
     table = a_table(tmp_path, store)
     store.arm(Fault(1, retryable=False, verbs=frozenset(["delete"]), path_part="tag-v1"))
     with pytest.raises(StorageError):
-        change_table(table, "delete-tag", lambda: TableChange("delete-tag", "deletion of v1", (Delete("tag/tag-v1"),)))
+        change_table(
+            table, "delete-tag", lambda: TableChange("delete-tag", "deletion of v1", (DeleteFile("tag/tag-v1"),))
+        )
     for path in (tmp_path / "t" / "intent").iterdir():
         os.utime(path, (1, 1))
     assert remove_orphan_files(table, dry_run=True).files == 0

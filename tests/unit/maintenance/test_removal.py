@@ -19,7 +19,7 @@ from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed, plan_removal
 from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.metadata.journal.change import Delete, Root, RootKind, TableChange
+from paimon_spark.metadata.journal.change import DeleteFile, Root, RootKind, TableChange
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.branches import create_branch
@@ -219,7 +219,9 @@ def test_emptied_directories_go_when_asked(tmp_path: Path, asked: bool) -> None:
     change_table(
         table,
         "x",
-        lambda: TableChange("x", "x", tuple(Delete(f"snapshot/snapshot-{i}") for i in (1, 2)), tuple(all_roots(table))),
+        lambda: TableChange(
+            "x", "x", tuple(DeleteFile(f"snapshot/snapshot-{i}") for i in (1, 2)), tuple(all_roots(table))
+        ),
     )
     assert not (root / "p=2" / "bucket-0" / "f").exists() and not (root / "p=1" / "bucket-0" / "f").exists()
     assert (root / "p=2" / "bucket-0" / "being-written").exists()

@@ -8,56 +8,61 @@ import pytest
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.location import (
-    TableLocation,
+    TableName,
     branch_in_force,
     configured,
     is_name,
-    locate,
+    parse_table,
     split_name,
     split_suffix,
     table_url,
 )
 
-WAREHOUSE = {"warehouse": "s3://lake/wh/"}
+WAREHOUSE = "s3://lake/wh/"
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "expected", "url", "shown"),
     [
-        ("/wh/db.db/t", TableLocation("/wh/db.db/t", "/wh/db.db/t")),
-        ("/wh/db.db/t/", TableLocation("/wh/db.db/t", "/wh/db.db/t")),
-        ("s3://b/t", TableLocation("s3://b/t", "s3://b/t")),
-        ("memory://t", TableLocation("memory://t", "memory://t")),
-        ("./db.t", TableLocation("./db.t", "./db.t")),
-        ("db.t", TableLocation("s3://lake/wh/db.db/t", "db.t")),
-        ("`my db`.`t.x`", TableLocation("s3://lake/wh/my db.db/t.x", "my db.t.x")),
-        ("paimon.db.t", TableLocation("s3://lake/wh/db.db/t", "db.t")),
-        ("db.t$branch_fix", TableLocation("s3://lake/wh/db.db/t", "db.t", "fix")),
-        ("db.t$snapshots", TableLocation("s3://lake/wh/db.db/t", "db.t", None, "snapshots")),
-        ("/a$b/t$branch_fix$tags", TableLocation("/a$b/t", "/a$b/t", "fix", "tags")),
-        ("db.t#savepoints", TableLocation("s3://lake/wh/db.db/t", "db.t", None, "savepoints")),
-        ("/a/t$branch_fix#savepoints", TableLocation("/a/t", "/a/t", "fix", "savepoints")),
-        ("/a/t#tags", TableLocation("/a/t#tags", "/a/t#tags")),
+        ("/wh/db.db/t", TableName("", "/wh/db.db/t"), "/wh/db.db/t", "/wh/db.db/t"),
+        ("/wh/db.db/t/", TableName("", "/wh/db.db/t"), "/wh/db.db/t", "/wh/db.db/t"),
+        ("s3://b/t", TableName("", "s3://b/t"), "s3://b/t", "s3://b/t"),
+        ("memory://t", TableName("", "memory://t"), "memory://t", "memory://t"),
+        ("./db.t", TableName("", "./db.t"), "./db.t", "./db.t"),
+        ("db.t", TableName("db", "t"), "s3://lake/wh/db.db/t", "db.t"),
+        ("`my db`.`t.x`", TableName("my db", "t.x"), "s3://lake/wh/my db.db/t.x", "my db.t.x"),
+        ("paimon.db.t", TableName("db", "t"), "s3://lake/wh/db.db/t", "db.t"),
+        ("db.t$branch_fix", TableName("db", "t", "fix"), "s3://lake/wh/db.db/t", "db.t"),
+        ("db.t$snapshots", TableName("db", "t", None, "snapshots"), "s3://lake/wh/db.db/t", "db.t"),
+        ("/a$b/t$branch_fix$tags", TableName("", "/a$b/t", "fix", "tags"), "/a$b/t", "/a$b/t"),
+        ("db.t#savepoints", TableName("db", "t", None, "savepoints"), "s3://lake/wh/db.db/t", "db.t"),
+        ("/a/t$branch_fix#savepoints", TableName("", "/a/t", "fix", "savepoints"), "/a/t", "/a/t"),
+        ("/a/t#tags", TableName("", "/a/t#tags"), "/a/t#tags", "/a/t#tags"),
     ],
 )
-def test_a_table_is_named_by_path_or_by_name_in_a_warehouse(text: str, expected: TableLocation) -> None:
-    assert locate(text, WAREHOUSE) == expected
+def test_a_table_is_named_by_path_or_by_name_in_a_warehouse(
+    text: str, expected: TableName, url: str, shown: str
+) -> None:
+    name = parse_table(text, has_warehouse=True)
+    assert name == expected
+    assert (table_url(WAREHOUSE, name.database, name.table) if name.database else name.table) == url
+    assert name.shown == shown
 
 
 def test_without_a_warehouse_every_text_is_a_path() -> None:
-    assert locate("db.t", {}).url == "db.t"
+    assert parse_table("db.t", has_warehouse=False) == TableName("", "db.t")
 
 
 @pytest.mark.parametrize("text", ["", " ", "/", "t$", "t$branch_", "t$a$b", "t$branch_x$a$b", "t$$a", "$snapshots"])
 def test_what_names_no_table_is_refused(text: str) -> None:
     with pytest.raises(InvalidOptionError):
-        locate(text, WAREHOUSE)
+        parse_table(text, has_warehouse=True)
 
 
 @pytest.mark.parametrize("path", ["s3://b/t/branch/branch-fix", "s3://b/t/branch/branch-fix/$tags"])
 def test_the_directory_of_a_branch_is_no_table(path: str) -> None:
     with pytest.raises(InvalidOptionError) as error:
-        locate(path.replace("/$", "$"), WAREHOUSE)
+        parse_table(path.replace("/$", "$"), has_warehouse=True)
 
     assert (
         "is the directory of branch 'fix'; give the path of the table, 's3://b/t', with option(\"branch\", \"fix\")"
@@ -66,13 +71,13 @@ def test_the_directory_of_a_branch_is_no_table(path: str) -> None:
 
 
 def test_a_branch_in_the_name_and_another_in_the_options_are_refused() -> None:
-    location = locate("db.t$branch_a", WAREHOUSE)
+    name = parse_table("db.t$branch_a", has_warehouse=True)
     with pytest.raises(InvalidOptionError, match=r"two branches are given for table db.t: \$branch_a .* 'b'"):
-        branch_in_force(location, "b")
-    assert branch_in_force(location, "a") == "a"
-    assert branch_in_force(location, None) == "a"
-    assert branch_in_force(locate("db.t", WAREHOUSE), "b") == "b"
-    assert branch_in_force(locate("db.t", WAREHOUSE), None) == "main"
+        branch_in_force(name, "b")
+    assert branch_in_force(name, "a") == "a"
+    assert branch_in_force(name, None) == "a"
+    assert branch_in_force(parse_table("db.t", has_warehouse=True), "b") == "b"
+    assert branch_in_force(parse_table("db.t", has_warehouse=True), None) == "main"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "a\0b"])

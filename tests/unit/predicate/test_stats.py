@@ -35,7 +35,7 @@ from paimon_spark.predicate.ast import (
     Text,
     TextOp,
 )
-from paimon_spark.predicate.stats import ColumnStats, RowGroupFilter, may_match, row_group_may_match
+from paimon_spark.predicate.stats import ColumnStatsArrays, RowGroupFilter, may_match, row_group_may_match
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import DOUBLE, INT, STRING, DataField, parse_type
 from tests.unit.predicate.reference import holds
@@ -62,13 +62,13 @@ def cut_upwards(text: str) -> str:
 
 
 def stats_of_files(files: list[list[Any]], known: list[int]) -> Any:
-    def stats_of(name: str) -> ColumnStats | None:
+    def stats_of(name: str) -> ColumnStatsArrays | None:
         if name not in NAMES:
             return None
         t = arrow_type(ROW_TYPE.field(name).type)
         parts = [statistics([r[name] for r in f], k) for f, k in zip(files, known, strict=True)]
         low, high, nulls = zip(*parts, strict=True)
-        return ColumnStats(pa.array(low, t), pa.array(high, t), np.array(nulls, np.int64))
+        return ColumnStatsArrays(pa.array(low, t), pa.array(high, t), np.array(nulls, np.int64))
 
     return stats_of
 
@@ -91,7 +91,7 @@ def judge(predicate: Predicate, low: Literal | None, high: Literal | None, nulls
     name, kind = ("i", pa.int32()) if isinstance(low, int) else ("s", pa.string())
     if isinstance(low, float):
         name, kind = "d", pa.float64()
-    stats = ColumnStats(pa.array([low], kind), pa.array([high], kind), np.array([nulls]))
+    stats = ColumnStatsArrays(pa.array([low], kind), pa.array([high], kind), np.array([nulls]))
     found = may_match(predicate, np.array([rows]), lambda n: stats if n == name else None)
     return bool(found[0])
 
@@ -131,7 +131,7 @@ def test_one_value_in_all_rows_rules_out_its_negation() -> None:
 
 
 def test_only_nulls_rule_out_every_comparison() -> None:
-    stats = ColumnStats(None, None, np.array([3]))
+    stats = ColumnStatsArrays(None, None, np.array([3]))
     for predicate in (Compare(Op.NE, INTS, 1), In(INTS, (1,)), Text(TextOp.CONTAINS, S, "x"), IsNotNull(INTS)):
         assert not may_match(predicate, np.array([3]), lambda _: stats)[0]
     assert may_match(IsNull(INTS), np.array([3]), lambda _: stats)[0]

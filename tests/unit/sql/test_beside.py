@@ -17,9 +17,10 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from paimon_spark.options.location import TableName
 from paimon_spark.sql.connect.rewrite import replaced, with_scalars
 from paimon_spark.sql.execute import execute_beside
-from paimon_spark.sql.names import TableName, resolve_name, resolve_source
+from paimon_spark.sql.names import resolve_name, resolve_source
 from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.session import CurrentNames, Session

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.journal.change import Delete, Put, Step
+from paimon_spark.metadata.journal.change import DeleteFile, Put, Step
 from paimon_spark.versioning.branch_state import BranchState, Ref, create_state, replace_state
-from paimon_spark.versioning.new_main import Other, Source, backup_state, leaves_at, plan_new_main
+from paimon_spark.versioning.new_main import Other, PublishSource, backup_state, leaves_at, plan_new_main
 from tests.harness.tables import a_snapshot
 
 Files = dict[str, str]
@@ -43,7 +43,7 @@ def done(step: Step, files: Files) -> None:
     match step:
         case Put(path, text):
             files[path] = text
-        case Delete(path, sha256):
+        case DeleteFile(path, sha256):
             if sha256 is None or (path in files and Ref(files[path], a_snapshot(1)).sha256 == sha256):
                 files.pop(path, None)
         case _:
@@ -83,7 +83,9 @@ def test_after_each_step_a_reader_finds_the_old_head_or_the_new_one(shape: tuple
         own = 1
     main = state("main", shared, shared + own, first=max(1, shared + own + 1 - oldest), tags=sorted(tags))
     fix = state("fix", shared, shared + theirs, first=max(1, shared + theirs + 1 - base), tags=sorted(tags))
-    source = Source("fix", fix, fix.head, [("fix", fix.head), ("main", shared)] if shared else [("fix", fix.head)])
+    source = PublishSource(
+        "fix", fix, fix.head, [("fix", fix.head), ("main", shared)] if shared else [("fix", fix.head)]
+    )
     result = plan_new_main(main, source)
     assert result.fork_id == shared
     new = result.state
@@ -121,7 +123,7 @@ def test_what_is_lost_is_in_the_backup(shape: tuple) -> None:  # type: ignore[ty
     shared, own, theirs, oldest, base, tags = shape
     main = state("main", shared, shared + own, first=max(1, shared + own + 1 - oldest), tags=sorted(tags))
     fix = state("fix", shared, shared + theirs, first=max(1, shared + theirs + 1 - base), tags=sorted(tags))
-    result = plan_new_main(main, Source("fix", fix, fix.head, [("fix", fix.head), ("main", shared)]))
+    result = plan_new_main(main, PublishSource("fix", fix, fix.head, [("fix", fix.head), ("main", shared)]))
     backup = backup_state("backup", main, result)
     for snapshot_id, found in main.snapshots.items():
         assert found in (result.state.snapshots.get(snapshot_id), backup.snapshots.get(snapshot_id))
@@ -134,7 +136,7 @@ def test_what_is_lost_is_in_the_backup(shape: tuple) -> None:  # type: ignore[ty
 
 def test_a_commit_made_after_a_crash_survives_the_repeated_steps() -> None:
     main, fix = state("main", 1, 4), state("fix", 1, 2)
-    new = plan_new_main(main, Source("fix", fix, 2, [("fix", 2), ("main", 1)])).state
+    new = plan_new_main(main, PublishSource("fix", fix, 2, [("fix", 2), ("main", 1)])).state
     files = files_of(replace_state(main, new), files_of(create_state(main), {}))
     files["snapshot/snapshot-3"] = ref(3, "later").text
     files_of(replace_state(main, new), files)
@@ -142,7 +144,7 @@ def test_a_commit_made_after_a_crash_survives_the_repeated_steps() -> None:
 
 
 def test_where_other_branches_leave_the_new_main() -> None:
-    source = Source("x", state("x", 3, 9), 9, [("x", 9), ("p", 5), ("main", 3)])
+    source = PublishSource("x", state("x", 3, 9), 9, [("x", 9), ("p", 5), ("main", 3)])
     ever = 2**62
     for trail, want in [
         ([("a", ever), ("main", 2)], 2),

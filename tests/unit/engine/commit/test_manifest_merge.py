@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.engine.commit.entries import data_changes, no_entries, of_kind, together
-from paimon_spark.engine.commit.manifest_merge import Merged, cancelled, merge, reuse
+from paimon_spark.engine.commit.manifest_merge import MergedManifests, cancelled, merge, reuse
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
@@ -146,9 +146,9 @@ def test_merging_keeps_the_live_files(data: st.DataObject) -> None:
 
 def test_a_merge_is_used_again_where_its_input_is_found() -> None:
     a, b, c, d = (ManifestFileMeta(n, 1, 1, 0, None, 0) for n in "abcd")  # type: ignore[arg-type]
-    merged = Merged((a, b), (d,))
-    assert reuse(merged, [a, b, c]) == Merged((a, b, c), (d, c))
-    assert reuse(merged, [c, a, b]) == Merged((c, a, b), (c, d))
+    merged = MergedManifests((a, b), (d,))
+    assert reuse(merged, [a, b, c]) == MergedManifests((a, b, c), (d, c))
+    assert reuse(merged, [c, a, b]) == MergedManifests((c, a, b), (c, d))
     assert reuse(merged, [a, c, b]) is None
-    assert reuse(Merged((), ()), []) == Merged((), ())
-    assert reuse(Merged((), ()), [a]) is None
+    assert reuse(MergedManifests((), ()), []) == MergedManifests((), ())
+    assert reuse(MergedManifests((), ()), [a]) is None

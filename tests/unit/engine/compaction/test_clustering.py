@@ -15,7 +15,7 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.commit.entries import numbers
 from paimon_spark.engine.compaction import sorting
-from paimon_spark.engine.compaction.sorting import SortOrder, clustering_order
+from paimon_spark.engine.compaction.sorting import RowOrder, clustering_order
 from paimon_spark.errors import (
     CommitConflictError,
     CorruptFileError,
@@ -148,15 +148,15 @@ def test_savepoints_sort_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "options", "order"),
     [
-        ("a", {}, SortOrder(("a",), SortStrategy.ORDER)),
-        ("a, b", {}, SortOrder(("a", "b"), SortStrategy.ZORDER)),
-        ("a,b,c,d,e", {}, SortOrder(("a", "b", "c", "d", "e"), SortStrategy.HILBERT)),
-        ("a,b", {"clustering.strategy": "hilbert"}, SortOrder(("a", "b"), SortStrategy.HILBERT)),
-        ("a,b", {"clustering.strategy": "auto"}, SortOrder(("a", "b"), SortStrategy.ZORDER)),
+        ("a", {}, RowOrder(("a",), SortStrategy.ORDER)),
+        ("a, b", {}, RowOrder(("a", "b"), SortStrategy.ZORDER)),
+        ("a,b,c,d,e", {}, RowOrder(("a", "b", "c", "d", "e"), SortStrategy.HILBERT)),
+        ("a,b", {"clustering.strategy": "hilbert"}, RowOrder(("a", "b"), SortStrategy.HILBERT)),
+        ("a,b", {"clustering.strategy": "auto"}, RowOrder(("a", "b"), SortStrategy.ZORDER)),
     ],
 )
 def test_the_order_is_that_of_the_options(
-    tmp_path: Path, columns: str, options: dict[str, Any], order: SortOrder
+    tmp_path: Path, columns: str, options: dict[str, Any], order: RowOrder
 ) -> None:
     assert clustering_order(clustered(tmp_path, columns, **options).handle) == order
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.compaction import sorting
-from paimon_spark.engine.compaction.sorting import Ranges, SortOrder, hilbert, z_order
+from paimon_spark.engine.compaction.sorting import Ranges, RowOrder, hilbert, z_order
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.options.compaction import SortStrategy
@@ -187,7 +187,7 @@ class TestRanges:
         self, values: list[tuple[int | None, str]], count: int, strategy: SortStrategy
     ) -> None:
         rows = pa.table({"a": pa.array([v[0] for v in values], pa.int64()), "b": [v[1] for v in values]})
-        ranges = Ranges.of(rows.slice(0, max(1, len(rows) // 2)), SortOrder(("a", "b"), strategy), count)
+        ranges = Ranges.of(rows.slice(0, max(1, len(rows) // 2)), RowOrder(("a", "b"), strategy), count)
         numbers = ranges.numbers(rows)
         assert numbers.min() >= 0 and numbers.max() < len(ranges)
         parts = [ranges.sorted(rows.filter(pa.array(numbers == n))) for n in range(len(ranges))]
@@ -198,7 +198,7 @@ class TestRanges:
     def test_of_nothing(self) -> None:
         empty = pa.table({"a": pa.array([], pa.int64())})
         for strategy in SortStrategy:
-            assert len(Ranges.of(empty, SortOrder(("a",), strategy), 5)) == 1
+            assert len(Ranges.of(empty, RowOrder(("a",), strategy), 5)) == 1
 
 
 class TestCurves:

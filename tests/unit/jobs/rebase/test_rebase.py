@@ -24,7 +24,7 @@ from paimon_spark.errors import (
 from paimon_spark.jobs.rebase.rebase import Check, rebase
 from paimon_spark.jobs.write import target as write_target
 from paimon_spark.jobs.write.commit import commit_batch
-from paimon_spark.jobs.write.target import Target
+from paimon_spark.jobs.write.target import SchemaChanges
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
@@ -718,12 +718,12 @@ def test_main_may_be_altered_meanwhile(
     times = 0
     with_changes = write_target.with_changes
 
-    def altered(target: Target) -> tuple[TableHandle, bool]:
+    def altered(handle: TableHandle, changes: SchemaChanges) -> tuple[TableHandle, bool]:
         nonlocal times
         times += 1
         if times == 1:
             paimon_spark.load_table(table.handle.location).alter(add={"other": "INT"})
-        return with_changes(target)
+        return with_changes(handle, changes)
 
     for module in ("write.batch", "rebase.rebase"):
         monkeypatch.setattr(f"paimon_spark.jobs.{module}.with_changes", altered)
