@@ -68,7 +68,7 @@ PLACES: Final = {
         "`fs.endpoint_url` ([all of object stores](../tasks/stores-and-catalogs.md#options))."
     ),
     "s3.endpoint, s3.access-key, s3.secret-key, s3.path.style.access, s3.region": "S3 settings, with Paimon's names.",
-    "gs.<key>, azure.<key>": "Settings of Google Cloud Storage and Azure, with Hadoop's names after `fs.gs.`, `fs.azure.`.",
+    "gs.<key>, azure.<key>": "Settings of Google Cloud Storage and Azure, with Hadoop's names.",
 }
 
 SETTINGS: Final = {
