@@ -270,8 +270,10 @@ def open_ranges(store: RangedStore, path: str, size: int | None) -> pa.NativeFil
     """An Arrow file whose reads become calls of `store`; Arrow asks for what it needs and no more.
 
     The end of the file is fetched at once, which also tells whether the file exists and its size; a small file is
-    fetched whole.
+    fetched whole. Where the size is known for sure, nothing is fetched yet.
     """
+    if isinstance(store, KnownRanges):
+        return _ArrowFile(_RangeFile(store, path, store.size, b""), mode="r")
     end, size = store.read_end(path, size if size is not None and 0 < size <= WHOLE_BYTES else _END_BYTES, size)
     return _ArrowFile(_RangeFile(store, path, size, end), mode="r")
 
@@ -291,7 +293,7 @@ class KnownRanges:
 
     def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
         start = max(self.size - length, 0)
-        return self.read_part(start, self.size - start) if self.size else b"", self.size
+        return self.read_part(start, self.size - start), self.size
 
 
 def prefetch(file: pa.NativeFile, ranges: Sequence[tuple[int, int]]) -> None:

@@ -47,7 +47,7 @@ def s3_server() -> Iterator[dict[str, str]]:
 @contextmanager
 def counted_requests() -> Iterator[list[str]]:
     """The methods of the requests that servers of this process get meanwhile."""
-    from moto.server import DomainDispatcherApplication
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
     call, requests = DomainDispatcherApplication.__call__, list[str]()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -52,7 +53,7 @@ class Gated(MemoryStore):
         places = {p.rpartition("/")[0] for p in self.files if p.startswith(f"{directory}/")}
         return {place: self._inside(place) for place in places}
 
-    def _inside(self, directory: str) -> list[FileInfo]:
+    def _inside(self, directory: str) -> builtins.list[FileInfo]:
         names = (p.removeprefix(f"{directory}/") for p in sorted(self.files) if p.startswith(f"{directory}/"))
         return [FileInfo(n, 1, False, None) for n in names if "/" not in n]
 
