@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from paimon_spark.engine.compaction.sorting import RowOrder
     from paimon_spark.engine.compaction.task import BucketTask
     from paimon_spark.engine.row_diff.compare import Differences
-    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.engine.tasks import CommitMessage
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.opened_table import OpenedTable
     from paimon_spark.jobs.read.scan import Scan
     from paimon_spark.jobs.row_diff.comparison import RowComparison
     from paimon_spark.jobs.row_level.write import MergeClauses
     from paimon_spark.jobs.write.commit import WriteResult
-    from paimon_spark.lineage.index.statements import StatementRecord
+    from paimon_spark.lineage.index.provenance import StatementRecord
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode
     from paimon_spark.sql.session import Session

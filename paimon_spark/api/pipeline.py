@@ -23,12 +23,10 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.pipelines.branching import create_pipeline_branch
-from paimon_spark.pipelines.preparation import Preparation, TablePreparation, Wanted, prepare
-from paimon_spark.pipelines.scope import Scope, part_of, scope_of
-from paimon_spark.pipelines.starts import (
+from paimon_spark.pipelines.branching import (
     Start,
     before_snapshot,
+    create_pipeline_branch,
     from_heads,
     from_tag,
     from_time,
@@ -36,6 +34,8 @@ from paimon_spark.pipelines.starts import (
     opened,
     read_on_main,
 )
+from paimon_spark.pipelines.preparation import Preparation, TablePreparation, Wanted, prepare
+from paimon_spark.pipelines.scope import Scope, part_of, scope_of
 from paimon_spark.text import counted, moment, named, safe
 
 if TYPE_CHECKING:

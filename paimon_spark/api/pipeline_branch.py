@@ -29,9 +29,8 @@ from paimon_spark.pipelines.branching import delete_pipeline_branch
 from paimon_spark.pipelines.publishing import publish
 from paimon_spark.pipelines.rebasing import publish_rebased
 from paimon_spark.pipelines.records import BranchRecord, get_branch_record, list_branch_records
-from paimon_spark.pipelines.replay import STREAM, ReplayStep, replay_plan
+from paimon_spark.pipelines.replay import STREAM, RecordedStatement, ReplayStep, recorded_statements, replay_plan
 from paimon_spark.pipelines.scope import Scope, scope_of_jobs
-from paimon_spark.pipelines.statements import RecordedStatement, recorded_statements
 from paimon_spark.spark_port import spark_sql
 from paimon_spark.text import named, safe
 from paimon_spark.versioning.checks import refuse_failed

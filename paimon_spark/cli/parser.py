@@ -42,7 +42,7 @@ _BOOLEANS: Final = ("true", "false")
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenCommand:
+class _ChosenCommand:
     """The command that the first words name; without one, help is printed, of the noun if there is one.
 
     Attributes:
@@ -56,7 +56,7 @@ class ChosenCommand:
     is_action: bool = False
 
 
-def choose(words: Sequence[str], commands: Iterable[Operation]) -> ChosenCommand:
+def choose(words: Sequence[str], commands: Iterable[Operation]) -> _ChosenCommand:
     """Find the command among the words; options for all commands may stand before it.
 
     Raises:
@@ -68,12 +68,12 @@ def choose(words: Sequence[str], commands: Iterable[Operation]) -> ChosenCommand
     nouns = {c.noun for c in known if c.verb}
     place = _next_word(words, 0)
     if place is None:
-        return ChosenCommand(None, None, tuple(words))
+        return _ChosenCommand(None, None, tuple(words))
     noun = _normalized(words[place])
     if noun in names:
         found = names[noun]
         is_action = found.is_action or noun in found.action_names
-        return ChosenCommand(found, None, (*words[:place], *words[place + 1 :]), is_action)
+        return _ChosenCommand(found, None, (*words[:place], *words[place + 1 :]), is_action)
     if noun in REFUSED_ACTIONS:
         raise refusal(f"action {noun}", REFUSED_ACTIONS[noun])
     if noun not in nouns:
@@ -83,14 +83,14 @@ def choose(words: Sequence[str], commands: Iterable[Operation]) -> ChosenCommand
         raise UsageError(f"there is no command {words[place]!r}{near}; `paimon-spark --help` lists them")
     second = _next_word(words, place + 1)
     if second is None:
-        return ChosenCommand(None, noun, tuple(words))
+        return _ChosenCommand(None, noun, tuple(words))
     verb = _normalized(words[second])
     command = names.get(f"{noun} {verb}")
     if command is None:
         verbs = [c.verb for c in known if c.noun == noun and c.verb]
         near = did_you_mean(verb, verbs)
         raise UsageError(f"{noun} has no verb {words[second]!r}{near}; its verbs are {', '.join(verbs)}")
-    return ChosenCommand(command, None, (*words[:place], *words[place + 1 : second], *words[second + 1 :]))
+    return _ChosenCommand(command, None, (*words[:place], *words[place + 1 : second], *words[second + 1 :]))
 
 
 def _normalized(word: str) -> str:

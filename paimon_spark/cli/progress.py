@@ -34,7 +34,7 @@ def showing_progress(*, quiet: bool, as_json: bool) -> Iterator[None]:
     if quiet or as_json:
         yield
         return
-    shower = Bar(sys.stderr) if sys.stderr.isatty() else Log(sys.stderr)
+    shower = _Bar(sys.stderr) if sys.stderr.isatty() else Log(sys.stderr)
     try:
         with progress.reporting(shower.show):
             yield
@@ -42,7 +42,7 @@ def showing_progress(*, quiet: bool, as_json: bool) -> Iterator[None]:
         shower.close()
 
 
-class Bar:
+class _Bar:
     """One line of a terminal that is overwritten."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,6 +1,6 @@
 """Plan, read, merge, write, commit, compact and change the rows of a table.
 
-tasks/       values that cross process boundaries: splits, read requests, commit messages
+tasks.py     values that cross process boundaries: splits, read requests, commit messages
 scan/        plan reads: a snapshot → splits
 read/        read splits: a split → Arrow batches
 merge/       merge sorted runs of primary-key tables

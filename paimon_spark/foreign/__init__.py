@@ -2,9 +2,8 @@
 
     words of a user → instead_of_statement | _call | _table | _option | _property | _guarantee → text of an error
 
-statements.py  statements and clauses
+statements.py  statements and clauses, metadata tables of Iceberg and its names of versions
 procedures.py  calls of Iceberg's procedures
-tables.py      Iceberg's metadata tables, and its names of versions
 options.py     options of reads and writes, and table properties
 
 Errors and warnings of all entrances come from here, and the page "Coming from Iceberg or Delta Lake", by

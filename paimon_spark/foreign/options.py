@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
-class Instead(NamedTuple):
+class _Instead(NamedTuple):
     """Advice on an option or a table property: how it is spelt, and what to do, a part of a sentence."""
 
     name: str
@@ -161,13 +161,13 @@ def _find(key: str, by_key: Mapping[str, str]) -> str | None:
     return found or next((n for k, n in by_key.items() if k.endswith(".*") and lower.startswith(k[:-1])), None)
 
 
-def instead_of_option(key: str) -> Instead | None:
+def instead_of_option(key: str) -> _Instead | None:
     """Advice on an option of Iceberg or Delta Lake, whose key is in any case; None for others."""
     name = _find(key, _OPTIONS)
     return None if name is None else _advice(key, name, OPTIONS[name])
 
 
-def instead_of_property(key: str) -> Instead | None:
+def instead_of_property(key: str) -> _Instead | None:
     """Advice on a table property of Iceberg or Delta Lake; None for others."""
     name = _find(key, _PROPERTIES)
     if name is not None:
@@ -176,7 +176,7 @@ def instead_of_property(key: str) -> Instead | None:
     return instead_of_option(key) if name is None else _advice(key, name, GUARANTEES[name][1])
 
 
-def instead_of_guarantee(key: str, value: str) -> Instead | None:
+def instead_of_guarantee(key: str, value: str) -> _Instead | None:
     """Advice on a table property whose value promises what is not kept here; None for others."""
     name = _find(key, _GUARANTEES)
     if name is None or value.strip().lower() in GUARANTEES[name][0]:
@@ -202,7 +202,7 @@ def _documented(table: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(", ".join(names), text.removeprefix("use ")) for text, names in by_text.items()]
 
 
-def _advice(key: str, name: str, text: str) -> Instead:
+def _advice(key: str, name: str, text: str) -> _Instead:
     """Advice on a key, which is spelt as it is documented, as Spark may have made it lower-case."""
     spelt = name[:-1] + key[len(name) - 1 :] if name.endswith(".*") else name
-    return Instead(spelt, text.replace("`", ""))
+    return _Instead(spelt, text.replace("`", ""))

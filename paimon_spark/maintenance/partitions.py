@@ -45,7 +45,6 @@ from paimon_spark.options.retention import (
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
     PartitionExpiryOptions,
-    PartitionStrategy,
 )
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import counted, named
@@ -167,7 +166,7 @@ class _Ages:
         """The old partitions among those of the live files."""
         encoded = column(entries, "partition").dictionary_encode()
         partitions: list[bytes] = encoded.dictionary.to_pylist()
-        if self._options.strategy is PartitionStrategy.VALUES_TIME:
+        if self._options.ages_by_values:
             return self._expired_by_value(partitions)
         files = column(entries, "creation_time_ms")
         # A file of unknown age counts as new.

@@ -28,7 +28,7 @@ from paimon_spark.options.core import (
 from paimon_spark.options.descriptor import Option, boolean
 from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.table import TableOptions
-from paimon_spark.options.write import MANIFEST_FORMAT, SEQUENCE_INIT, SNAPSHOT_ORDERING, SequenceInit
+from paimon_spark.options.write import MANIFEST_FORMAT, SEQUENCE_INIT, SNAPSHOT_ORDERING, starts_from_snapshot
 from paimon_spark.redaction import get_logger
 from paimon_spark.types import (
     DataType,
@@ -151,7 +151,7 @@ WRITE_REFUSALS: Final[tuple[_Refusal, ...]] = (
     ),
     _Refusal(
         SEQUENCE_INIT.key,
-        lambda schema, options: SEQUENCE_INIT.get(options) is SequenceInit.SNAPSHOT,
+        lambda schema, options: starts_from_snapshot(options),
         "sequence numbers continue from a property of snapshots, which is not supported; write it with Java Paimon",
     ),
     _Refusal(

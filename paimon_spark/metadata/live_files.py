@@ -209,7 +209,7 @@ _MANY_PARTITIONS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class _PartitionState:
     """The buckets of one partition.
 
     Attributes:
@@ -226,7 +226,7 @@ class PartitionState:
         return self.max_sequences.get(bucket, NO_SEQUENCE)
 
 
-_EMPTY: Final = PartitionState()
+_EMPTY: Final = _PartitionState()
 
 
 class BucketStates:
@@ -240,9 +240,9 @@ class BucketStates:
         self._base = base
         self._metas: list[ManifestFileMeta] | None = None if base is not None else []
         self._complete = base is None
-        self._known: dict[bytes, PartitionState] = {}
+        self._known: dict[bytes, _PartitionState] = {}
 
-    def of(self, partition: bytes) -> PartitionState:
+    def of(self, partition: bytes) -> _PartitionState:
         """The state of one partition (BinaryRow bytes). Raises as `live_entries`."""
         self.load((partition,))
         return self._known.get(partition, _EMPTY)
@@ -290,9 +290,9 @@ def _may_hold(value: pa.Scalar, low: pa.Array, high: pa.Array) -> arrow_numpy.Bo
     return out
 
 
-def _states(entries: pa.Table, only: set[bytes] | None) -> dict[bytes, PartitionState]:
+def _states(entries: pa.Table, only: set[bytes] | None) -> dict[bytes, _PartitionState]:
     """States by partition from live entries; of the partitions in `only`, when it is given."""
-    out: dict[bytes, PartitionState] = {}
+    out: dict[bytes, _PartitionState] = {}
     if len(entries) == 0:
         return out
     encoded = _array(entries, "partition").dictionary_encode()
@@ -312,7 +312,7 @@ def _states(entries: pa.Table, only: set[bytes] | None) -> dict[bytes, Partition
         if only is None or partition in only:
             known = out.get(partition)
             if known is None or known.total_buckets == POSTPONE_BUCKET:  # which is the first of its buckets
-                known = out[partition] = PartitionState(total, {} if known is None else known.max_sequences)
+                known = out[partition] = _PartitionState(total, {} if known is None else known.max_sequences)
             known.max_sequences[bucket] = sequence
     return out
 

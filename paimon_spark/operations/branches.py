@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, change, lines, removal, result, rows
-from paimon_spark.operations.checks import CHECK, IF_MAIN_MOVED, ON_CONFLICT, checks_of
 from paimon_spark.operations.operation import (
     DRY_RUN,
     Argument,
@@ -21,7 +20,15 @@ from paimon_spark.operations.operation import (
     command_flag,
     positional,
 )
-from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
+from paimon_spark.operations.shared_arguments import (
+    CHECK,
+    IF_MAIN_MOVED,
+    ON_CONFLICT,
+    SIZE,
+    checks_of,
+    sizes_of,
+    with_sizes,
+)
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import moment, safe
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from paimon_spark.advice import REPAIR
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
-from paimon_spark.operations.checks import CHECK, required_checks, show_checks
 from paimon_spark.operations.operation import (
     Argument,
     Operation,
@@ -19,6 +18,7 @@ from paimon_spark.operations.operation import (
     flag,
     positional,
 )
+from paimon_spark.operations.shared_arguments import CHECK, required_checks, show_checks
 from paimon_spark.operations.snapshots import check_limit
 from paimon_spark.text import counted, grid, moment, safe
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.operations.answer import Answer, lines, removal, result, results, rows
-from paimon_spark.operations.checks import CHECK, IF_MAIN_MOVED, ON_CONFLICT, checks_of, required_checks, show_checks
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -22,6 +21,14 @@ from paimon_spark.operations.operation import (
     repeated,
     table_names,
 )
+from paimon_spark.operations.shared_arguments import (
+    CHECK,
+    IF_MAIN_MOVED,
+    ON_CONFLICT,
+    checks_of,
+    required_checks,
+    show_checks,
+)
 from paimon_spark.text import id_of, moment, safe
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.release import Release
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.pipelines.preparation import Preparation
-    from paimon_spark.pipelines.statements import RecordedStatement
+    from paimon_spark.pipelines.replay import RecordedStatement
 
 
 def _pipeline(a: Request) -> Pipeline:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, expired, lines, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
-from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
+from paimon_spark.operations.shared_arguments import SIZE, sizes_of, with_sizes
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import duration, moment, safe
 

@@ -215,7 +215,7 @@ RECORD_TIME_FIELD: Final[Option[str | None]] = Option(
 
 
 @dataclass(frozen=True, slots=True)
-class RecordExpiryOptions:
+class _RecordExpiryOptions:
     """How long rows are kept.
 
     Attributes:
@@ -227,7 +227,7 @@ class RecordExpiryOptions:
     column: str
 
 
-def parse_record_expiry_options(raw: Mapping[str, str]) -> RecordExpiryOptions | None:
+def parse_record_expiry_options(raw: Mapping[str, str]) -> _RecordExpiryOptions | None:
     """The group of `raw`; None where rows do not expire. Raises InvalidOptionError."""
     kept_ms, column = RECORD_EXPIRE_TIME.get(raw), (RECORD_TIME_FIELD.get(raw) or "").strip()
     if kept_ms is None:
@@ -237,4 +237,4 @@ def parse_record_expiry_options(raw: Mapping[str, str]) -> RecordExpiryOptions |
             f"{RECORD_EXPIRE_TIME.key} is set, but no column tells how old rows are; set {RECORD_TIME_FIELD.key}",
             option=RECORD_TIME_FIELD.key,
         )
-    return RecordExpiryOptions(kept_ms // 1000, column)
+    return _RecordExpiryOptions(kept_ms // 1000, column)

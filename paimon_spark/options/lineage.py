@@ -96,7 +96,7 @@ class LineageOptions:
     Attributes:
         barrier: None for the next one.
         flush_interval_ms: None when not given.
-        statement: encoded, as snapshots keep it (`lineage.index.statements`).
+        statement: encoded, as snapshots keep it (`lineage.index.provenance`).
     """
 
     job: str | None = None

@@ -26,7 +26,7 @@ from paimon_spark.options.descriptor import (
 )
 
 
-class PartitionStrategy(StrEnum):
+class _PartitionStrategy(StrEnum):
     """Source of a partition's age."""
 
     VALUES_TIME = "values-time"
@@ -72,8 +72,8 @@ PARTITION_EXPIRATION_TIME: Final[Option[int | None]] = Option(
 )
 PARTITION_STRATEGY: Final = Option(
     "partition.expiration-strategy",
-    enum_of(PartitionStrategy),
-    PartitionStrategy.VALUES_TIME,
+    enum_of(_PartitionStrategy),
+    _PartitionStrategy.VALUES_TIME,
     "What the age of a partition is computed from: its values, or its newest file.",
 )
 PARTITION_MAX_NUM: Final = Option(
@@ -124,7 +124,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiryOptions:
+class _ExpiryOptions:
     """Retention of snapshots, changelogs and consumers."""
 
     snapshots: Retention
@@ -171,7 +171,7 @@ class PartitionExpiryOptions:
     check_interval_ms: int = option(
         "partition.expiration-check-interval", duration_ms, 3_600_000, "How often commits check for expired partitions."
     )
-    strategy: PartitionStrategy = field_of(PARTITION_STRATEGY)
+    strategy: _PartitionStrategy = field_of(PARTITION_STRATEGY)
     max_num: int = field_of(PARTITION_MAX_NUM)
     batch_size: int | None = option(
         "partition.expiration-batch-size",
@@ -185,8 +185,13 @@ class PartitionExpiryOptions:
         "end-input.check-partition-expire", boolean, False, "Every batch write checks for expired partitions."
     )
 
+    @property
+    def ages_by_values(self) -> bool:
+        """Whether the age of a partition is the time in its values, else that of its newest file."""
+        return self.strategy is _PartitionStrategy.VALUES_TIME
 
-def parse_expiry_options(raw: Mapping[str, str]) -> ExpiryOptions:
+
+def parse_expiry_options(raw: Mapping[str, str]) -> _ExpiryOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     snapshots = Retention(
         SNAPSHOT_RETAIN_MAX.get(raw),
@@ -201,7 +206,7 @@ def parse_expiry_options(raw: Mapping[str, str]) -> ExpiryOptions:
         snapshots.time_retained_ms if time is None else time,
         snapshots.limit,
     )
-    return parse_group(ExpiryOptions, raw, snapshots=snapshots, changelogs=changelogs)
+    return parse_group(_ExpiryOptions, raw, snapshots=snapshots, changelogs=changelogs)
 
 
 def parse_partition_expiry(raw: Mapping[str, str]) -> PartitionExpiryOptions | None:

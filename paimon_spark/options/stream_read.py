@@ -54,7 +54,7 @@ class StartMode(StrEnum):
     FROM_CREATION_TIMESTAMP = "from-creation-timestamp"
 
 
-class ConsumerMode(StrEnum):
+class _ConsumerMode(StrEnum):
     """How exactly progress of a consumer is kept (`consumer.mode`)."""
 
     EXACTLY_ONCE = "exactly-once"
@@ -73,8 +73,8 @@ IGNORE_PROGRESS = Option(
 )
 CONSUMER_MODE = Option(
     "consumer.mode",
-    enum_of(ConsumerMode),
-    ConsumerMode.EXACTLY_ONCE,
+    enum_of(_ConsumerMode),
+    _ConsumerMode.EXACTLY_ONCE,
     "For Flink readers; reads of this package are always exactly-once.",
 )
 BOUNDED_WATERMARK: Option[int | None] = Option(

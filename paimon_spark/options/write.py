@@ -236,7 +236,7 @@ class SchemaMergeOptions:
         return {option.key: str(value).lower() for option, value in stated.items()}
 
 
-class SequenceInit(StrEnum):
+class _SequenceInit(StrEnum):
     """Where writers learn the largest sequence number of a bucket."""
 
     SCAN = "scan"
@@ -260,8 +260,8 @@ LAST_SAFE_SNAPSHOT: Option[int | None] = Option(
 MANIFEST_TARGET_SIZE = Option("manifest.target-file-size", memory_size, 8 << 20, "Target size of a manifest.")
 SEQUENCE_INIT = Option(
     "write.sequence-number-init-mode",
-    enum_of(SequenceInit),
-    SequenceInit.SCAN,
+    enum_of(_SequenceInit),
+    _SequenceInit.SCAN,
     "Where writers find the largest sequence number of a bucket.",
 )
 WRITE_ONLY = Option("write-only", boolean, False, "Writers neither compact nor expire.", ("write.compaction-skip",))
@@ -329,9 +329,14 @@ class CommitOptions:
     )
 
 
+def starts_from_snapshot(raw: Mapping[str, str]) -> bool:
+    """Whether sequence numbers continue from a property of snapshots."""
+    return SEQUENCE_INIT.get(raw) is _SequenceInit.SNAPSHOT
+
+
 def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
-    from_snapshot = SEQUENCE_INIT.get(raw) is SequenceInit.SNAPSHOT
+    from_snapshot = starts_from_snapshot(raw)
     return parse_group(
         CommitOptions,
         raw,
@@ -341,7 +346,7 @@ def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
     )
 
 
-class ManifestFormat(Enum):
+class _ManifestFormat(Enum):
     """The file format of manifests, manifest lists and index manifests."""
 
     AVRO = "avro"
@@ -351,8 +356,8 @@ class ManifestFormat(Enum):
 
 MANIFEST_FORMAT = Option(
     "manifest.format",
-    enum_of(ManifestFormat),
-    ManifestFormat.AVRO,
+    enum_of(_ManifestFormat),
+    _ManifestFormat.AVRO,
     "Format of manifests, manifest lists and index manifests; pypaimon reads only avro.",
 )
 
@@ -361,7 +366,7 @@ MANIFEST_FORMAT = Option(
 class ManifestOptions:
     """The options of a table that its manifests are written by."""
 
-    format: ManifestFormat = field_of(MANIFEST_FORMAT)
+    format: _ManifestFormat = field_of(MANIFEST_FORMAT)
     compression: str = option(
         "manifest.compression",
         string,

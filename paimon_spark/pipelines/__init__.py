@@ -1,10 +1,8 @@
 """Pipelines: tables and the jobs between them, branched and published together.
 
 scope.py        the tables and jobs that belong to a pipeline
-starts.py       from which snapshot the branch of each table starts
-branching.py    create and delete the branches of a pipeline
-replay.py       which jobs to run on a pipeline branch, and from where they read
-statements.py   recorded SQL statements, run again on a pipeline branch
+branching.py    create and delete the branches of a pipeline, and choose the snapshots that they start from
+replay.py       which jobs and recorded SQL statements to run again on a pipeline branch, and from where they read
 preparation.py  whether tables keep enough history for corrections, and what makes them do so
 publishing.py   make the branches main of all tables, and undo that
 rebasing.py     publish on top of a main that has moved

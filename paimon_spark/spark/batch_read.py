@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks import DataSplit, SplitMode
 from paimon_spark.format.data_files.registry import format_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.schema import arrow_schema, check_readable_as

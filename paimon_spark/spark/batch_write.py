@@ -19,7 +19,7 @@ from paimon_spark.spark.worker_errors import errors_in_one_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.engine.tasks import CommitMessage
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.write.batch import WriteJob
     from paimon_spark.metadata.handle import TableHandle

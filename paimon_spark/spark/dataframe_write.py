@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.functions import arrow_udf
 
 from paimon_spark.engine.commit.committer import new_commit_user
-from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, RowCounts
+from paimon_spark.engine.tasks import UNKNOWN_ROWS, RowCounts
 from paimon_spark.engine.write.bucketing import row_buckets
 from paimon_spark.engine.write.dynamic_buckets import assigner_channels, assigner_count
 from paimon_spark.engine.write.input import InputMapper

@@ -24,7 +24,7 @@ from paimon_spark.engine.row_level.strategy import cleared_columns, removing_col
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.split import FILE_PATH, NANOSECONDS, ROW_INDEX
+from paimon_spark.engine.tasks import FILE_PATH, NANOSECONDS, ROW_INDEX
 from paimon_spark.engine.write.bucketing import PartitionNumbers
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.snapshot import Snapshot

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.engine.row_diff.compare import Differences
 from paimon_spark.engine.row_diff.versions import Comparison
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import DataSplit
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.pieces import divided, from_bytes, to_bytes
 from paimon_spark.jobs.row_diff.comparison import RowComparison

@@ -21,9 +21,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.row_level.job import SplitOutcome
-from paimon_spark.engine.tasks.commit_message import RowCounts
-from paimon_spark.engine.tasks.split import FILE_PATH as PATH
-from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
+from paimon_spark.engine.tasks import FILE_PATH as PATH
+from paimon_spark.engine.tasks import ROW_INDEX as INDEX
+from paimon_spark.engine.tasks import RowCounts
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.jobs.row_level.write import KEEPS, OLD_ROW_ID
@@ -32,7 +32,7 @@ from paimon_spark.spark.worker_errors import errors_in_one_line
 
 if TYPE_CHECKING:
     from paimon_spark.engine.row_level.changed_rows import ChangedRows
-    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.engine.tasks import CommitMessage
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.row_level.write import RowLevelWrite
 

@@ -25,7 +25,7 @@ from paimon_spark.engine.compaction.sorting import (
     write_ranges,
 )
 from paimon_spark.engine.compaction.task import BucketTask
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.request import new_job, remove_job_files
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.pieces import from_bytes, to_bytes

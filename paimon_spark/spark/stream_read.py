@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.engine.scan.plan import Plan
-    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+    from paimon_spark.engine.tasks import DataSplit, ReadRequest
     from paimon_spark.jobs.read.stream import OpenStream
     from paimon_spark.lineage.recording.read_recording import SourceRecording
 

@@ -21,7 +21,7 @@ from paimon_spark.spark.worker_errors import errors_in_one_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+    from paimon_spark.engine.tasks import DataSplit, ReadRequest
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.lineage.recording.read_notes import NoteTicket
     from paimon_spark.system_tables.registry import ListingReading

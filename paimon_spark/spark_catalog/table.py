@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.api.pipeline_branch import start_of_replay
 from paimon_spark.engine.scan.splits import totals_of
-from paimon_spark.engine.tasks.split import METADATA_COLUMNS, SplitMode
+from paimon_spark.engine.tasks import METADATA_COLUMNS, SplitMode
 from paimon_spark.errors import InvalidOptionError, NotFoundError
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import TableName

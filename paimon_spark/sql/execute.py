@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.lineage.index.statements import StatementRecord, encode_statement
+from paimon_spark.lineage.index.provenance import StatementRecord, encode_statement
 from paimon_spark.options.lineage import JOB, STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import MAIN, SESSION_BRANCH
 from paimon_spark.spark.session import is_classic

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.lineage.index.provenance import TableRef
-from paimon_spark.lineage.index.statements import StatementRecord, encode_statement
+from paimon_spark.lineage.index.provenance import StatementRecord, TableRef, encode_statement
 from paimon_spark.lineage.index.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.known import is_storage_option

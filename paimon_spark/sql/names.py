@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, TableNotFoundError
-from paimon_spark.foreign.tables import instead_of_table
+from paimon_spark.foreign.statements import instead_of_table
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import BRANCH_PREFIX, CATALOG, TableName, split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, chooses_state

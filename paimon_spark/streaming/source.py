@@ -21,7 +21,7 @@ from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.one_branch import merges_postponed, unmerged
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.split import output_type
+from paimon_spark.engine.tasks import output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.foreign.tables import METADATA_TABLES, instead_of_table
+from paimon_spark.foreign.statements import METADATA_TABLES, instead_of_table
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.system_tables import files, history

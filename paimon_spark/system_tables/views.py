@@ -21,7 +21,7 @@ from paimon_spark.engine.scan.incremental import mode_of, plan_incremental
 from paimon_spark.engine.scan.one_branch import merges_postponed
 from paimon_spark.engine.scan.plan import Plan, plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, output_type
+from paimon_spark.engine.tasks import DataSplit, ReadRequest, output_type
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, take_indices, values
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch

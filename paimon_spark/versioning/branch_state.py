@@ -210,11 +210,6 @@ def late_commits(handle: TableHandle, backup: str, planned: Collection[int]) -> 
     return late
 
 
-def latest_path(directory: str) -> str:
-    """The hint that names a branch's head, relative to the table's directory."""
-    return f"{relative(layout_of(directory).snapshot_dir)}/{LATEST}"
-
-
 def main_branch_path() -> str:
     """The file `MAIN-BRANCH`, relative to the table's directory."""
     return relative(layout_of(MAIN).main_branch_file)

@@ -19,8 +19,7 @@ from paimon_spark.lineage.index.table_index import TableIndex
 from paimon_spark.lineage.index.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, TABLES, rows_of
 from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.lineage.recording import stream_recording
-from paimon_spark.lineage.recording.process_recorders import flush_all
-from paimon_spark.lineage.recording.recorder import Recorder
+from paimon_spark.lineage.recording.recorder import Recorder, flush_all
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
 from tests.chaos.lineage_checks import check, check_unified, recorded, truth

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import CommitKind

@@ -14,7 +14,7 @@ from paimon_spark.engine.scan import splits as module
 from paimon_spark.engine.scan.plan import Plan, plan_batch
 from paimon_spark.engine.scan.query import Reason, ScanQuery
 from paimon_spark.engine.scan.splits import ManySplits, totals_of
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import DataSplit
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.metadata.manifests import CACHE
 from tests.harness.golden import GoldenRead, golden_reads

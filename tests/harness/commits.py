@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats

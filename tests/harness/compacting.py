@@ -16,7 +16,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction.plan import plan_after_write, plan_compaction
 from paimon_spark.engine.compaction.run import run_here
 from paimon_spark.engine.compaction.task import BucketTask
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.format import binary_row

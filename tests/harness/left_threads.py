@@ -34,7 +34,6 @@ def no_thread_left(seconds: float = 20.0) -> Iterator[None]:
 def end_recorders() -> None:
     """End the threads that write rows of lineage: drop unwritten rows, and wait for a write that is under way."""
     module = sys.modules.get("paimon_spark.lineage.recording.recorder")
-    registered = sys.modules.get("paimon_spark.lineage.recording.process_recorders")
     if module is None:
         return
     for recorder in list(module._all):
@@ -46,8 +45,7 @@ def end_recorders() -> None:
             state.lock.notify_all()
         if thread is not None:
             until(lambda: not thread.is_alive(), lambda: "a thread that writes rows of lineage does not end")  # noqa: B023
-    if registered is not None:
-        registered._registry.recorders = {}
+    module._registry.recorders = {}
 
 
 def _left(before: set[threading.Thread]) -> list[threading.Thread]:

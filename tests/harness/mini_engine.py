@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+from paimon_spark.engine.tasks import DataSplit, ReadRequest
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 

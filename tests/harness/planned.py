@@ -8,7 +8,7 @@ from typing import Any
 from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import DataSplit
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE

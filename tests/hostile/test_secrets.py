@@ -18,7 +18,7 @@ from paimon_spark.catalogs.rest import RestCatalog, RestRegistry
 from paimon_spark.catalogs.rest_client import RestClient
 from paimon_spark.catalogs.rest_login import AccessKey
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
-from paimon_spark.lineage.index.statements import PROPERTY, StatementRecord, decode_statement, encode_statement
+from paimon_spark.lineage.index.provenance import STATEMENT, StatementRecord, decode_statement, encode_statement
 from paimon_spark.options.catalog import CatalogOptions, is_catalog_option, parse_catalog_options
 from paimon_spark.options.descriptor import Option, boolean, options_of, spelt
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTIONS
@@ -234,7 +234,7 @@ def test_statements_with_secrets_are_not_recorded(sql: str, found: bool) -> None
 def test_a_statement_without_its_values_says_so() -> None:
     statement = StatementRecord("DELETE FROM t WHERE a = :a", "paimon", "db", lacks_values=True)
     encoded = encode_statement(statement)
-    assert encoded is not None and decode_statement({PROPERTY: encoded}) == statement
+    assert encoded is not None and decode_statement({STATEMENT: encoded}) == statement
     kept = encode_statement(StatementRecord("DELETE FROM t", "paimon", "db"))
     assert kept is not None and "values" not in kept and not STATEMENT_VALUES.get({STATEMENT_VALUES.key: "false"})
 
@@ -261,7 +261,7 @@ def test_values_of_parameters_are_left_out_of_what_snapshots_keep(tmp_path: Path
 
     def kept(session: Any, text: str, options: dict[str, str] | None = None) -> StatementRecord | None:
         found = with_lineage_job(session, name, sql, options=options, bound=text)
-        return decode_statement({PROPERTY: found.catalog.options["lineage.statement"]})
+        return decode_statement({STATEMENT: found.catalog.options["lineage.statement"]})
 
     before = kept(plain, bound)
     assert before is not None and before.sql == bound and not before.lacks_values

@@ -18,7 +18,7 @@ import pyarrow as pa
 import paimon_spark
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import DataSplit
 from paimon_spark.jobs.read.stream import open_stream
 from paimon_spark.options.stream_read import ReadLimits
 from paimon_spark.streaming.offset import Phase, StreamOffset, decode, encode

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.errors import PaimonError
-from paimon_spark.lineage.index.statements import PROPERTY, StatementRecord
+from paimon_spark.lineage.index.provenance import STATEMENT, StatementRecord
 from paimon_spark.sql.execute import check_again
 from tests.harness.command_line import CommandLine
 from tests.harness.doors import Door
@@ -130,7 +130,7 @@ def forge(catalog: Catalog, sql: str, **more: str) -> None:
     """Put a statement into the properties of the newest snapshot of daily."""
     path = Path(catalog.warehouse.removeprefix("file:")) / "shop.db/daily/snapshot/snapshot-2"
     raw = json.loads(path.read_text())
-    raw["properties"][PROPERTY] = json.dumps({"sql": sql, "catalog": "paimon", "database": "shop", **more})
+    raw["properties"][STATEMENT] = json.dumps({"sql": sql, "catalog": "paimon", "database": "shop", **more})
     path.write_text(json.dumps(raw))
 
 

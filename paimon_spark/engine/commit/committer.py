@@ -7,7 +7,6 @@ Tests: tests/unit/engine/commit/test_committer.py, test_model.py, test_compact_m
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -53,7 +52,7 @@ from paimon_spark.engine.commit.requests import (
     SnapshotRequest,
 )
 from paimon_spark.engine.scan.fallback import other_partitions
-from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
+from paimon_spark.engine.tasks import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
 from paimon_spark.format.metadata_files.manifest import FileKind
@@ -64,7 +63,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.retry import Clock
-from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.table import TableOptions
 from paimon_spark.redaction import get_logger
 
@@ -104,7 +103,7 @@ class Committer:
         commit_user: who commits; streams keep theirs over restarts, batches take a new one (`new_commit_user`).
         clock: for tests.
         listeners: notified of each snapshot, beside those that the options name.
-        filtered_up_to: id of the head up to which no snapshot is this commit, as `filter_committed` finds out; 0 for a
+        filtered_up_to: id of the head up to which no snapshot is this commit, as the caller found out; 0 for a
             branch without snapshots. A later one of the same user, identifier and kind is a duplicate, and is not
             made again.
         may_repeat: whether others may make the same commits, as a stream that runs twice does. Batches never do.
@@ -284,21 +283,6 @@ class Committer:
     @property
     def _author(self) -> Author:
         return Author(self._user, self._filtered_up_to, self._may_repeat, self._listeners)
-
-    def filter_committed(self, identifiers: Sequence[int]) -> list[int]:
-        """Select the ascending `identifiers` that this user has not committed: those after its newest snapshot.
-
-        Raises:
-            InvalidInputError: they do not ascend.
-        """
-        if any(b <= a for a, b in itertools.pairwise(identifiers)):
-            raise InvalidInputError(f"identifiers to look up must ascend, these do not: {list(identifiers)[:20]}")
-        head = latest_snapshot(self._handle)
-        self._filtered_up_to = 0 if head is None else head.id
-        newest, oldest = head, (self._options.last_safe_snapshot or 0) + 1
-        while newest is not None and newest.commit_user != self._user:
-            newest = find_snapshot(self._handle, newest.id - 1) if newest.id > oldest else None
-        return [i for i in identifiers if newest is None or i > newest.commit_identifier]
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Delete the new files of messages, except those committed, or perhaps committed. Failures are logged."""

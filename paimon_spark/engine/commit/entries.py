@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.merge.ordering import column_words, sort_rows
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.errors import PaimonError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy

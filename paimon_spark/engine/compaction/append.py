@@ -26,8 +26,7 @@ from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
 from paimon_spark.engine.read.data_evolution import is_dedicated, read_evolved, split_by_range
 from paimon_spark.engine.read.metadata_columns import stored_rows
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import CommitMessage, DataSplit, Increment, ReadRequest, SplitMode
 from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_file_id
 from paimon_spark.errors import CorruptFileError, UnsupportedFeatureError

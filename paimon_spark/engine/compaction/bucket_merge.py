@@ -38,7 +38,7 @@ from paimon_spark.engine.merge.sorted_merge import (
 from paimon_spark.engine.merge.spill import SpillFile
 from paimon_spark.engine.read.file_reader import KIND_FIELD, fields_of, iter_file, iter_rows, system_columns
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as _READ_FIELDS
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+from paimon_spark.engine.tasks import DataSplit, ReadRequest
 from paimon_spark.engine.write.data_files import RollingWriter
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
 from paimon_spark.errors import DataError

@@ -30,8 +30,7 @@ from paimon_spark.engine.compaction.pick import (
 )
 from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
 from paimon_spark.engine.merge.runs import Section
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import CommitMessage, Increment, SplitMode
 from paimon_spark.engine.write.data_files import DataFiles, RollingWriter, wall_clock_ms
 from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource

@@ -28,8 +28,7 @@ from paimon_spark.engine.compaction.run import compact_branch, rewrite_head
 from paimon_spark.engine.compaction.task import Bucket, CompactResult, read_request
 from paimon_spark.engine.merge.runs import key_ranks, sections
 from paimon_spark.engine.read.metadata_columns import stored_rows
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import CommitMessage, DataSplit, DeletionFile, Increment, ReadRequest, SplitMode
 from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError

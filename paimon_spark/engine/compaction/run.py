@@ -35,8 +35,7 @@ from paimon_spark.engine.compaction.task import (
     read_request,
 )
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import CommitMessage, Increment, SplitMode
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError

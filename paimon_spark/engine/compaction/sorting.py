@@ -32,8 +32,7 @@ from paimon_spark.engine.compaction.pick import Moment, Unit, last_level, pick_u
 from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
 from paimon_spark.engine.read.file_reader import fields_of, iter_rows
 from paimon_spark.engine.read.metadata_columns import stored_rows
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import CommitMessage, Increment, SplitMode
 from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_file_id, new_job, remove_job_files
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, UnsupportedFeatureError

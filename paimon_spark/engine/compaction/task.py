@@ -10,8 +10,7 @@ from paimon_spark.display import ShownAsFacts, amount
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.compaction.pick import Unit
 from paimon_spark.engine.scan.splits import deletions_among
-from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import CommitMessage, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry

@@ -24,7 +24,7 @@ from paimon_spark.engine.read.file_reader import (
     schema_of,
 )
 from paimon_spark.engine.read.metadata_columns import file_column, is_of_file, is_tracking, output_schema
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest
+from paimon_spark.engine.tasks import DataSplit, DeletionFile, ReadRequest
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch

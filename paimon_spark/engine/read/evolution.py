@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.split import NANOSECONDS, PARTITION, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import NANOSECONDS, PARTITION, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.engine.read.evolution import evolve
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest
+from paimon_spark.engine.tasks import DataSplit, DeletionFile, ReadRequest
 from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError, FileMissingError, FormatError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy

@@ -34,7 +34,7 @@ from paimon_spark.engine.merge.spill import SpillFile, spilled
 from paimon_spark.engine.read.file_reader import KIND_FIELD, SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.read.metadata_columns import output_schema, with_kind
 from paimon_spark.engine.read.raw import kind_symbols, read_changes
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format import bucket_hash
 from paimon_spark.format.arrays import arrow_numpy, pieces

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.read.evolution import coarse_field, coarse_type
 from paimon_spark.engine.read.file_reader import FileRows, fields_of, file_url, iter_rows, partition_scalars
-from paimon_spark.engine.tasks.split import (
+from paimon_spark.engine.tasks import (
     BUCKET,
     FILE_PATH,
     NANOSECONDS,

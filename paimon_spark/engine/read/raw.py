@@ -21,7 +21,7 @@ from paimon_spark.engine.read.file_reader import (
     system_columns,
 )
 from paimon_spark.engine.read.metadata_columns import file_column, is_of_file, is_tracking, output_schema
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+from paimon_spark.engine.tasks import DataSplit, ReadRequest
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta

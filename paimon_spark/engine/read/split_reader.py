@@ -24,7 +24,7 @@ from paimon_spark.engine.read.metadata_columns import (
     with_kind,
 )
 from paimon_spark.engine.read.raw import read_changes, read_raw
-from paimon_spark.engine.tasks.split import BUCKET, PARTITION, DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import BUCKET, PARTITION, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.nested import Convert

@@ -18,7 +18,7 @@ from paimon_spark.engine.read.evolution import evolve
 from paimon_spark.engine.read.split_reader import read_split, read_splits
 from paimon_spark.engine.row_diff.compare import ADDED, CHANGE, Differences, compare
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import DataSplit, DeletionFile, ReadRequest, SplitMode
 from paimon_spark.format.arrays.arrow_numpy import boolean_array, byte_slices, scalar
 from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type
 from paimon_spark.format.arrays.pieces import is_text

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.read.data_evolution import read_evolved
 from paimon_spark.engine.read.file_reader import file_url
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import NANOSECONDS, DataSplit, ReadRequest
+from paimon_spark.engine.tasks import NANOSECONDS, CommitMessage, DataSplit, Increment, ReadRequest
 from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest

@@ -21,8 +21,15 @@ from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as READ_FIELDS
 from paimon_spark.engine.read.file_reader import fields_of, iter_rows, partition_scalars, system_columns
 from paimon_spark.engine.read.metadata_columns import stored_rows
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment, sum_if_known
-from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import (
+    ROW_INDEX,
+    CommitMessage,
+    DataSplit,
+    Increment,
+    ReadRequest,
+    SplitMode,
+    sum_if_known,
+)
 from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS as WRITTEN_FIELDS
 from paimon_spark.engine.write.request import WriteRequest

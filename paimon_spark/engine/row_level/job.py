@@ -44,8 +44,7 @@ from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.splits import totals_of
-from paimon_spark.engine.tasks.commit_message import CommitMessage, sum_if_known
-from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import ROW_INDEX, CommitMessage, DataSplit, ReadRequest, SplitMode, sum_if_known
 from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
 from paimon_spark.engine.write.table_writer import TableWriter

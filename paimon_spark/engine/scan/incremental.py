@@ -52,7 +52,7 @@ from paimon_spark.engine.scan.units import (
     row_id_units,
     single_files,
 )
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
+from paimon_spark.engine.tasks import DataSplit, DeletionFile
 from paimon_spark.errors import (
     FileMissingError,
     InvalidInputError,

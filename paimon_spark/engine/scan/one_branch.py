@@ -34,7 +34,7 @@ from paimon_spark.engine.scan.prune import (
 from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
 from paimon_spark.engine.scan.splits import deletions_of, make_splits, totals_of
 from paimon_spark.engine.scan.units import EVOLVED, RAW, Units, append_units, key_units, row_id_units
-from paimon_spark.engine.tasks.split import (
+from paimon_spark.engine.tasks import (
     FILE_PATH,
     ROW_INDEX,
     DataSplit,

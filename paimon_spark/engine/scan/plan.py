@@ -12,7 +12,7 @@ from paimon_spark.engine.scan.fallback import other_branch, plan_two_branches
 from paimon_spark.engine.scan.one_branch import BranchPlan, output_of, plan_branch
 from paimon_spark.engine.scan.query import PlanReport, ScanQuery, human_bytes
 from paimon_spark.engine.scan.splits import ManySplits, SplitTotals, totals_of
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.external_files import allowed_roots

@@ -86,7 +86,7 @@ class Reason(StrEnum):
     LIMIT = "limit"
 
 
-class Skipped(NamedTuple):
+class _Skipped(NamedTuple):
     """Files skipped for one reason."""
 
     reason: Reason
@@ -111,7 +111,7 @@ class PlanReport:
     files_in_skipped: int = 0
     files: int = 0
     size_bytes: int = 0
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[_Skipped, ...] = ()
 
     @property
     def files_kept(self) -> int:
@@ -141,7 +141,7 @@ class PlanReport:
 class Tally:
     """Count skipped files while planning."""
 
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[_Skipped] = field(default_factory=list)
 
     def skip(self, reason: Reason, gone: Bool, sizes: npt.NDArray[np.int64]) -> None:
         """Count the files where `gone` is True."""
@@ -150,7 +150,7 @@ class Tally:
 
     def skip_counts(self, reason: Reason, files: int, size_bytes: int) -> None:
         if files:
-            self.skipped.append(Skipped(reason, files, size_bytes))
+            self.skipped.append(_Skipped(reason, files, size_bytes))
 
     def added_to(self, report: PlanReport) -> PlanReport:
         return replace(report, skipped=(*report.skipped, *self.skipped))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.scan.units import CHANGES, MODES, Longs, Units, reordered
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
+from paimon_spark.engine.tasks import DataSplit, DeletionFile, SplitMode
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import Bool, objects, take_indices, values
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats

@@ -50,7 +50,7 @@ from paimon_spark.engine.scan.prune import (
 from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
 from paimon_spark.engine.scan.splits import Deletions, EarlierState, deletions_of, make_splits
 from paimon_spark.engine.scan.units import REPLACED, Longs, Units, groups_of, key_bounds, overlapping, reordered
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import FormatError, SnapshotExpiredError
 from paimon_spark.format.arrays.arrow_numpy import boolean_array, byte_slices, take_indices, values
 from paimon_spark.format.metadata_files.manifest import FileKind

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.merge.ordering import Word, column_words
 from paimon_spark.engine.scan.prune import Selection
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.format.arrays.arrow_numpy import Bool, ranges, validity, values
 from paimon_spark.format.binary_row import decode_column, decode_upper_bounds
 from paimon_spark.metadata.handle import TableHandle

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format import binary_row, bucket_hash

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.bucketing import Bucketing, PartitionNumbers, Placed, partition_text
 from paimon_spark.engine.write.dynamic_buckets import DYNAMIC
 from paimon_spark.engine.write.key_places import NOWHERE, KeyPlaces

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.tasks.commit_message import Increment
+from paimon_spark.engine.tasks import Increment
 from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.errors import StorageError
 from paimon_spark.format import binary_row

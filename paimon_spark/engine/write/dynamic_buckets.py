@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.engine.write.bucketing import Bucketing, PartitionNumbers, Placed
 from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.errors import InvalidInputError, PaimonError

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.advice import MERGE_SCHEMA
-from paimon_spark.engine.tasks.split import NANOSECONDS
+from paimon_spark.engine.tasks import NANOSECONDS
 from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, values

@@ -29,7 +29,7 @@ from paimon_spark.engine.merge.sorted_merge import (
 )
 from paimon_spark.engine.merge.sorted_merge import sequence_order as order_by_age
 from paimon_spark.engine.merge.spill import SpilledRun, SpillFile
-from paimon_spark.engine.tasks.commit_message import Increment
+from paimon_spark.engine.tasks import Increment
 from paimon_spark.engine.write.data_files import DataFiles, DirectWriter, RollingWriter
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import DataError

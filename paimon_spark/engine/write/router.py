@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.engine.write.bucketing import Bucketing, PartitionNumbers
 from paimon_spark.errors import StorageError
 from paimon_spark.format.arrays import arrow_numpy

@@ -12,7 +12,7 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage, RowCounts
+from paimon_spark.engine.tasks import CommitMessage, RowCounts
 from paimon_spark.engine.write.bucketing import (
     UNAWARE,
     Bucketing,

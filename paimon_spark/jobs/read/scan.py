@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
 from paimon_spark.display import facts, html_or_error, section
-from paimon_spark.engine.tasks.split import output_type
+from paimon_spark.engine.tasks import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import OnlyFiles, ScanQuery
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks import DataSplit
     from paimon_spark.jobs.read.dataset import ScanDataset
     from paimon_spark.lineage.recording.read_notes import NoteTicket
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from paimon_spark.engine.tasks.split import output_type
+from paimon_spark.engine.tasks import output_type
 from paimon_spark.jobs.opened_table import find_place, open_place
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.scan import ScanOptions, canonical

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.engine.tasks.split import output_type
+from paimon_spark.engine.tasks import output_type
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.read.scan import Scan, predicate_of

@@ -23,7 +23,7 @@ from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.compaction.keyed import keyed_tasks
 from paimon_spark.engine.compaction.plan import buckets_of, entries_of
 from paimon_spark.engine.compaction.task import Bucket
-from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
+from paimon_spark.engine.tasks import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.metadata_files.snapshot import Snapshot

@@ -24,8 +24,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import live_at, numbers
 from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.row_diff.compare import ADDED, CHANGE, Differences
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import CommitMessage, DataSplit, Increment
 from paimon_spark.errors import BranchDivergedError, CommitConflictError, NotFoundError
 from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry

@@ -25,8 +25,7 @@ from paimon_spark.engine.row_diff.versions import Version, split_identity
 from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.engine.scan.incremental import plan_changes
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import CommitMessage, DataSplit
 from paimon_spark.errors import (
     BranchDivergedError,
     CommitConflictError,

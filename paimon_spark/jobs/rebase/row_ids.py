@@ -24,8 +24,7 @@ from paimon_spark.engine.row_level.changed_rows import ChangedRows
 from paimon_spark.engine.row_level.deletion import split_by_file
 from paimon_spark.engine.row_level.job import RowLevelJob, SplitOutcome
 from paimon_spark.engine.row_level.strategy import check_deletes
-from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit
+from paimon_spark.engine.tasks import ROW_INDEX, CommitMessage, DataSplit
 from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import boolean_array, values
 from paimon_spark.format.arrays.pieces import taken, whole

@@ -20,8 +20,7 @@ from paimon_spark.engine.read.split_reader import read_splits
 from paimon_spark.engine.row_diff.compare import MergedRows, ThreeWay
 from paimon_spark.engine.row_diff.versions import Version
 from paimon_spark.engine.row_level.replacement import Replacement, batches
-from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import CommitMessage, DataSplit
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array
 from paimon_spark.format.arrays.pieces import divided, taken, together

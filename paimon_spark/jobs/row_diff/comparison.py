@@ -15,7 +15,7 @@ from paimon_spark.engine.scan.fallback import other_branch
 from paimon_spark.engine.scan.one_branch import merges_postponed
 from paimon_spark.engine.scan.prune import lowest_level
 from paimon_spark.engine.scan.query import OnlyFiles
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import DataSplit
 from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.arrays.arrow_types import no_rows as no_rows_of

@@ -19,7 +19,7 @@ from paimon_spark.engine.row_level.job import (
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.commit_message import RowCounts, sum_if_known
+from paimon_spark.engine.tasks import RowCounts, sum_if_known
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change, to_change

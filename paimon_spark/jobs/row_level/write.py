@@ -15,8 +15,7 @@ from paimon_spark.engine.row_level.job import (
     SplitOutcome,
     plan_rows,
 )
-from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, CommitMessage, RowCounts
-from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.tasks import FILE_PATH, ROW_INDEX, UNKNOWN_ROWS, CommitMessage, RowCounts
 from paimon_spark.errors import FormatError, InvalidOptionError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.json_files import json_value

@@ -35,7 +35,7 @@ from paimon_spark.engine.compaction.sorting import (
     sort_tasks,
 )
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.request import new_job, remove_job_files
 from paimon_spark.errors import CommitConflictError, CommitError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of

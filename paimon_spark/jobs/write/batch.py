@@ -16,7 +16,7 @@ from paimon_spark.catalogs.file_system import TablePlace
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.input import padded_keys
 from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_files
 from paimon_spark.errors import InvalidInputError, PaimonError

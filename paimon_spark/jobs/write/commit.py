@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.tasks.commit_message import CommitMessage, RowCounts
+from paimon_spark.engine.tasks import CommitMessage, RowCounts
 from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_spark.format.json_files import find_object

@@ -15,7 +15,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import remove_files
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.errors import (
     BatchesLostError,
     CommitConflictError,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.catalogs.file_system import TablePlace
 from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.engine.tasks.split import NANOSECONDS
+from paimon_spark.engine.tasks import NANOSECONDS
 from paimon_spark.engine.write.input import check_input
 from paimon_spark.errors import (
     CommitConflictError,

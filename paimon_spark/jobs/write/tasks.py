@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.input import padded_keys
 from paimon_spark.engine.write.request import WriteRequest, job_of
 from paimon_spark.engine.write.table_writer import TableWriter

@@ -19,8 +19,7 @@ from typing import Final
 
 from paimon_spark.lineage.asking.batch_sequence import FAR, BatchSequence
 from paimon_spark.lineage.asking.graph import Graph, Node
-from paimon_spark.lineage.asking.shared_snapshots import SharedSnapshots
-from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
+from paimon_spark.lineage.asking.snapshot_facts import SharedSnapshots, SnapshotFacts
 from paimon_spark.lineage.asking.writers import TableWriters, writers_of
 
 _SEARCHED: Final = 1000

@@ -35,7 +35,7 @@ from paimon_spark.lineage.asking.results import (
     Relations,
     SharedUntil,
 )
-from paimon_spark.lineage.asking.shared_snapshots import SharedSnapshots
+from paimon_spark.lineage.asking.snapshot_facts import SharedSnapshots
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange
 
 IsReplaced: TypeAlias = Callable[[Node, int, Node, int], bool]

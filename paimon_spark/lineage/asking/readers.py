@@ -20,7 +20,7 @@ import numpy as np
 from paimon_spark.lineage.asking.batch_sequence import FAR, BatchSequence
 from paimon_spark.lineage.asking.graph import Graph, Node
 from paimon_spark.lineage.asking.results import Batch, NextTables, ProvenanceOf
-from paimon_spark.lineage.asking.shared_snapshots import Numbers, SharedSnapshots
+from paimon_spark.lineage.asking.snapshot_facts import Numbers, SharedSnapshots
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

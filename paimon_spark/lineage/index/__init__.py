@@ -1,7 +1,6 @@
 """Index: the lineage tables of a warehouse, files beside them, properties of snapshots.
 
-provenance.py    job, batch and sources of a commit, in the properties of its snapshot
-statements.py    the SQL statement that wrote a snapshot, in its properties
+provenance.py    job, batch, sources and SQL statement of a commit, in the properties of its snapshot
 warehouse.py     Warehouse: locations of tables and of the files of lineage
 tables.py        the lineage tables: columns, rows, conditions, settings
 table_index.py   TableIndex: reads and writes them

@@ -63,7 +63,7 @@ from paimon_spark.types import VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
     from paimon_spark.engine.compaction.task import BucketTask
-    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.engine.tasks import CommitMessage
 
 T = TypeVar("T")
 

@@ -7,11 +7,9 @@ read_recording.py       reads whose sink records no sources
 read_notes.py           notes of tasks about what they read
 checkpoints.py          offsets of sources in the checkpoints of streaming queries
 commit_recording.py     one commit, prepared before it
-process_recorders.py    the recorders of a process, one for each warehouse
-recorder.py             Recorder: writes rows in the background
+recorder.py             Recorder: writes rows in the background; the recorders of a process, one for each warehouse
 row_queue.py            rows that wait to be written, and those written last
-catch_up.py             rows that a process died before it wrote
-search_progress.py      branches that jobs commit to, and how far each was searched for such rows
+catch_up.py             rows that a process died before it wrote, and how far each branch was searched for them
 snapshot_provenance.py  provenance in snapshots of a branch, without copies
 maintenance.py          sync, forget a job, rebuild the lineage tables
 

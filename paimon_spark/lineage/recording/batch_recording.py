@@ -35,9 +35,7 @@ from paimon_spark.lineage.index.job_registry import (
     register_query,
     reserve_barrier,
 )
-from paimon_spark.lineage.index.provenance import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.index.statements import PROPERTY as STATEMENT
-from paimon_spark.lineage.index.statements import is_statement_job
+from paimon_spark.lineage.index.provenance import STATEMENT, Provenance, SourceRange, TableRef, is_statement_job
 from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.lineage.index.tables import LINEAGE_IS_OFF, settings_of
 from paimon_spark.lineage.index.warehouse import (

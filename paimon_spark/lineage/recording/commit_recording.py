@@ -13,8 +13,7 @@ from paimon_spark.lineage.index.provenance import Provenance, encode_provenance
 from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.lineage.index.tables import LineageSettings, rows_of, settings_of
 from paimon_spark.lineage.index.warehouse import is_lineage_table, warn_once
-from paimon_spark.lineage.recording.process_recorders import recorder_for
-from paimon_spark.lineage.recording.recorder import Recorder
+from paimon_spark.lineage.recording.recorder import Recorder, recorder_for
 
 if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitEvent

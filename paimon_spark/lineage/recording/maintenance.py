@@ -47,16 +47,18 @@ from paimon_spark.lineage.index.tables import (
 )
 from paimon_spark.lineage.recording.catch_up import (
     CaughtUp,
+    SearchedTo,
     checkpoint_rows,
+    known_sinks,
     mark_searched,
     missing_of_branch,
     missing_of_checkpoint,
     recorded_snapshots,
+    register_sink,
 )
 from paimon_spark.lineage.recording.checkpoints import open_checkpoint
-from paimon_spark.lineage.recording.process_recorders import flush_of, forget_queued
 from paimon_spark.lineage.recording.read_recording import rows_of_pending_notes
-from paimon_spark.lineage.recording.search_progress import SearchedTo, known_sinks, register_sink
+from paimon_spark.lineage.recording.recorder import flush_of, forget_queued
 from paimon_spark.lineage.recording.snapshot_provenance import (
     NewestSnapshots,
     SnapshotProvenance,

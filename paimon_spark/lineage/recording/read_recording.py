@@ -53,7 +53,6 @@ from paimon_spark.lineage.index.warehouse import (
     warn_once,
 )
 from paimon_spark.lineage.recording.checkpoints import read_in_part, read_whole
-from paimon_spark.lineage.recording.process_recorders import recorder_for
 from paimon_spark.lineage.recording.read_notes import (
     NoteTicket,
     ReadNote,
@@ -73,7 +72,7 @@ from paimon_spark.lineage.recording.read_notes import (
     this_process,
     write_note,
 )
-from paimon_spark.lineage.recording.recorder import Recorder
+from paimon_spark.lineage.recording.recorder import Recorder, recorder_for
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.options.lineage import LineageOptions, parse_lineage_options
 

@@ -45,7 +45,7 @@ from paimon_spark.types import ArrayType, AtomicType, DataField, DataType, MapTy
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks import DataSplit
     from paimon_spark.jobs.read.scan import Scan
 
 _SOURCES: Final = SQL + "execution.datasources."

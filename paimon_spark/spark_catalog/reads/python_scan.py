@@ -21,7 +21,7 @@ from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks import DataSplit
     from paimon_spark.jobs.read.scan import Scan
 
 _PYTHON: Final = SQL + "execution.datasources.v2.python."

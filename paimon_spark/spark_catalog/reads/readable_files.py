@@ -16,7 +16,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paimon_spark.engine.read.file_reader import fields_in, schema_of
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import DataSplit, ReadRequest, SplitMode
 from paimon_spark.options.lineage import JOB
 from paimon_spark.spark_catalog.reads.footers import (
     PAIMON_FILE,

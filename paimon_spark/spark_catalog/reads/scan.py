@@ -37,7 +37,7 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks import DataSplit
 
 _Reader = FileScan | PythonScan
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.engine.scan.one_branch import certain_rows
-from paimon_spark.engine.tasks.commit_message import sum_if_known
+from paimon_spark.engine.tasks import sum_if_known
 from paimon_spark.errors import NotFoundError
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.options.lineage import JOB

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.catalogs.open import open_catalog
-from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
+from paimon_spark.engine.tasks import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics
 from paimon_spark.jobs.read.table_scan import statistics_of

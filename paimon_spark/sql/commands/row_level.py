@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.row_level.strategy import delete_strategy
-from paimon_spark.engine.tasks.commit_message import sum_if_known
+from paimon_spark.engine.tasks import sum_if_known
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.jobs.row_level.delete import delete_partitions, partitions_where
 from paimon_spark.jobs.row_level.write import is_cut_by_spark

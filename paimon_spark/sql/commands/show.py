@@ -49,7 +49,7 @@ from paimon_spark.types import (
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.engine.tasks import DataSplit
 
 OWNER: Final = "owner"
 _PRIMARY_KEY: Final = "primary-key"

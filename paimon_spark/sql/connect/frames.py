@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import col
 
-from paimon_spark.engine.tasks.split import FILE_PATH
+from paimon_spark.engine.tasks import FILE_PATH
 from paimon_spark.errors import TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.jobs.row_diff.comparison import RowComparison

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
+from paimon_spark.engine.tasks import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.read.table_scan import open_scan
 from paimon_spark.jobs.row_diff.comparison import RowComparison

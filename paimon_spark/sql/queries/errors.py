@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 
-from paimon_spark.engine.tasks.split import METADATA_COLUMNS
+from paimon_spark.engine.tasks import METADATA_COLUMNS
 from paimon_spark.errors import (
     InvalidInputError,
     PaimonError,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.cli.repl import run_statements
+from paimon_spark.cli.commands import run_statements
 
 
 @pytest.fixture(autouse=True)

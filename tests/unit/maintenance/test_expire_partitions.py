@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files.snapshot import CommitKind

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
+from paimon_spark.engine.tasks import DataSplit, DeletionFile, SplitMode
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.batch_read import pack
 from tests.harness.real_tables import a_catalog

@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 
 import paimon_spark
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.tasks.split import SplitMode, output_type
+from paimon_spark.engine.tasks import SplitMode, output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
     InvalidOptionError,

@@ -14,8 +14,7 @@ from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import PaimonError
 from paimon_spark.foreign.options import documented_options, documented_properties
 from paimon_spark.foreign.procedures import PROCEDURES, documented_procedures
-from paimon_spark.foreign.statements import documented_statements
-from paimon_spark.foreign.tables import METADATA_TABLES, documented_tables
+from paimon_spark.foreign.statements import METADATA_TABLES, documented_statements, documented_tables
 from paimon_spark.operations import PROCEDURES as OURS
 from paimon_spark.sql.execute import execute_beside, parse, run_statement
 from paimon_spark.sql.functions import refuse_foreign

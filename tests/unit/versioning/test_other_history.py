@@ -12,7 +12,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.jobs.write.batch import WriteJob, place_of, plan_write
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options

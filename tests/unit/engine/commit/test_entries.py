@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.commit.conflicts import key_conflict, overlapping_groups
 from paimon_spark.engine.commit.entries import Touched, data_changes, no_entries, together
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.metadata.manifests import write_manifest

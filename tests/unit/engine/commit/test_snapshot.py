@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from paimon_spark.engine.commit.listeners import CommitEvent
-from paimon_spark.errors import InvalidInputError
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.data_file import FileSource, SimpleStats
@@ -186,23 +185,10 @@ def test_deletions_carry_statistics_unless_told_not_to(root: str, dropped: bool)
     assert files(table) == {"b": new}
 
 
-def test_commits_of_a_stream_are_told_by_their_identifier(root: str) -> None:
-    table = table_of(root)
-    stream = committer(table, "stream")
-    assert stream.filter_committed([1, 2]) == [1, 2]
-    stream.commit([message(table, a_file("a"))], 1)
-    committer(table, "other").commit([message(table, a_file("b"))])
-    assert committer(table, "stream").filter_committed([1, 2, 3]) == [2, 3]
-    assert committer(table, "third").filter_committed([1]) == [1]
-    with pytest.raises(InvalidInputError, match="must ascend"):
-        stream.filter_committed([2, 2])
-
-
 def test_a_twin_of_a_stream_does_not_commit_again(root: str) -> None:
     table = table_of(root)
     committer(table, "stream").commit([message(table, a_file("a"))], 1)
-    slow = committer(table, "stream")
-    assert slow.filter_committed([2]) == [2]
+    slow = committer(table, "stream", filtered_up_to=1)
     committer(table, "stream").commit([message(table, a_file("b"))], 2)
     mine = message(table, a_file("mine"))
     path = table.layout.data_path(table.layout.bucket_path("", 0), "mine")

@@ -19,7 +19,7 @@ from paimon_spark.engine.compaction import bucket_merge, keyed
 from paimon_spark.engine.compaction.keyed import hides_level0
 from paimon_spark.engine.merge import sorted_merge
 from paimon_spark.engine.merge.sorted_merge import SequenceField
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.engine.write import merge_tree
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format import binary_row

@@ -16,7 +16,7 @@ from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.compaction import rescale
 from paimon_spark.engine.compaction.plan import buckets_of
 from paimon_spark.engine.compaction.rescale import RescaleTask, rescale_branch, run_rescale_task
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.errors import (
     CommitConflictError,
     DataError,

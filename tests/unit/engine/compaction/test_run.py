@@ -17,7 +17,7 @@ from paimon_spark.engine.compaction.keyed import compact_bucket
 from paimon_spark.engine.compaction.plan import buckets_of, plan_compaction
 from paimon_spark.engine.compaction.run import compact_branch, run_here
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitConflictError,

@@ -14,7 +14,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.engine.compaction import run
 from paimon_spark.engine.compaction.run import Runner, compact_branch, run_here
 from paimon_spark.engine.compaction.task import BucketTask
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.errors import BranchNotFoundError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.write.batch import place_of, plan_write

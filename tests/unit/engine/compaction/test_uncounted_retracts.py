@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_spark
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files.data_file import FileSource
 from paimon_spark.types import VALUE_KIND

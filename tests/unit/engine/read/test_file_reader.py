@@ -20,7 +20,7 @@ from paimon_spark.engine.read import file_reader as deletions
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.read.metadata_columns import output_schema
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.split import (
+from paimon_spark.engine.tasks import (
     BUCKET,
     FILE_PATH,
     PARTITION,

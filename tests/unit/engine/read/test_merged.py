@@ -20,7 +20,7 @@ from paimon_spark.engine.merge.spill import spilled
 from paimon_spark.engine.read import merged
 from paimon_spark.engine.read.metadata_columns import output_schema
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats

@@ -12,7 +12,7 @@ import pytest
 
 from paimon_spark.engine.read import split_reader
 from paimon_spark.engine.read.split_reader import AHEAD, read_splits
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks import DataSplit, SplitMode
 from tests.harness.until import until
 
 

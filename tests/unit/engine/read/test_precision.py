@@ -14,7 +14,7 @@ import pytest
 
 from paimon_spark.engine.read.metadata_columns import output_schema
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.split import NANOSECONDS, PARTITION, DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import NANOSECONDS, PARTITION, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_type

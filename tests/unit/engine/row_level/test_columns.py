@@ -20,7 +20,7 @@ from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.row_level.job import RowLevelJob, in_process, plan_rows
 from paimon_spark.engine.scan.plan import plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, StorageError, UnsupportedFeatureError

@@ -22,8 +22,7 @@ from paimon_spark.engine.row_level.job import Change, RowLevelJob, in_process, p
 from paimon_spark.engine.row_level.strategy import DeleteStrategy, delete_strategy
 from paimon_spark.engine.scan.plan import plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.tasks import FILE_PATH, ROW_INDEX, CommitMessage, Increment
 from paimon_spark.errors import CommitConflictError, DataError, InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.definition.alter import alter_table

@@ -11,7 +11,7 @@ import pytest
 from paimon_spark.engine.scan.incremental import plan_incremental
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import Reason, ScanQuery
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.format.metadata_files.table_schema import TableSchema

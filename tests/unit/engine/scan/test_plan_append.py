@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.engine.scan.plan import Plan, plan_batch
 from paimon_spark.engine.scan.query import Reason, ScanQuery
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE

@@ -6,7 +6,7 @@ from typing import Any
 
 from paimon_spark.engine.scan.plan import Plan, plan_batch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.predicate.parse import parse_predicate

@@ -13,7 +13,7 @@ from paimon_spark.engine.merge.runs import key_ranks, sections
 from paimon_spark.engine.scan.plan import Plan, plan_batch
 from paimon_spark.engine.scan.query import Reason, ScanQuery
 from paimon_spark.engine.scan.units import MERGE, Units, joined, overlapping, single_files
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.metadata_files.data_file import FileSource
 from paimon_spark.format.metadata_files.table_schema import TableSchema

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.engine.merge import sorted_merge
 from paimon_spark.engine.scan.one_branch import with_postponed_rows
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.jobs.upkeep import compaction
 from paimon_spark.options.stream_read import parse_stream_options

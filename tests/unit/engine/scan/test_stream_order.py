@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.stream_units import order_of, plan_units, plan_whole
-from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.engine.tasks import DataSplit, SplitMode
 from paimon_spark.errors import (
     CorruptFileError,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.engine.scan.incremental import Content
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.errors import (
     SnapshotExpiredError,
 )

@@ -16,7 +16,7 @@ from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.stream_units import order_of, plan_units, plan_whole
-from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.tasks import DataSplit
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import get_snapshot

@@ -11,7 +11,7 @@ import pytest
 from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.query import Reason, ScanQuery
 from paimon_spark.engine.scan.stream_units import plan_whole
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.errors import (
     FileMissingError,
     InvalidInputError,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks import CommitMessage, Increment
 from paimon_spark.engine.write import dynamic_buckets
 from paimon_spark.engine.write.bucketing import PartitionNumbers
 from paimon_spark.engine.write.dynamic_buckets import (

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.tasks.split import NANOSECONDS
+from paimon_spark.engine.tasks import NANOSECONDS
 from paimon_spark.engine.write.input import InputMapper, check_input
 from paimon_spark.errors import DataError, PaimonError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema

@@ -17,7 +17,7 @@ import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction.plan import plan_after_write
 from paimon_spark.engine.compaction.task import BucketTask
-from paimon_spark.engine.tasks.commit_message import Increment
+from paimon_spark.engine.tasks import Increment
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitConflictError,

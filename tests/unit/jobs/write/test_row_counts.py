@@ -11,7 +11,7 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
-from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, RowCounts
+from paimon_spark.engine.tasks import UNKNOWN_ROWS, RowCounts
 from paimon_spark.jobs.row_level import delete
 from paimon_spark.jobs.row_level.delete import delete_partitions, partitions_where
 from paimon_spark.jobs.write.batch import WriteJob, plan_path_write

@@ -33,9 +33,8 @@ from paimon_spark.lineage.recording import batch_recording as batch_recording_mo
 from paimon_spark.lineage.recording import read_notes as notes
 from paimon_spark.lineage.recording import read_recording as left_notes
 from paimon_spark.lineage.recording.maintenance import sync
-from paimon_spark.lineage.recording.process_recorders import recorder_for
 from paimon_spark.lineage.recording.read_recording import rows_of_pending_notes
-from paimon_spark.lineage.recording.recorder import Recorder
+from paimon_spark.lineage.recording.recorder import Recorder, recorder_for
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.retry import now_ms

@@ -17,13 +17,19 @@ from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.index.job_registry import Registration, register_query
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange, TableRef, decode_provenance
 from paimon_spark.lineage.index.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
-from paimon_spark.lineage.recording.catch_up import CaughtUp, catch_up, mark_searched
+from paimon_spark.lineage.recording.catch_up import (
+    CaughtUp,
+    catch_up,
+    mark_searched,
+    read_searched_batch,
+    read_searched_to,
+    register_sink,
+)
 from paimon_spark.lineage.recording.checkpoints import Checkpoint, Ends
 from paimon_spark.lineage.recording.maintenance import Synced, forget_job, sync
 from paimon_spark.lineage.recording.read_notes import NoteTicket, write_note
 from paimon_spark.lineage.recording.recorder import Recorder
 from paimon_spark.lineage.recording.row_queue import ExpectedJob
-from paimon_spark.lineage.recording.search_progress import read_searched_batch, read_searched_to, register_sink
 from tests.harness.lineage_checkpoint import write_checkpoint
 from tests.harness.lineage_index import MemoryIndex, ref_of
 

@@ -24,9 +24,9 @@ from paimon_spark.lineage.index.job_registry import (
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.index.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
 from paimon_spark.lineage.recording import maintenance as rebuild_module
+from paimon_spark.lineage.recording.catch_up import register_sink
 from paimon_spark.lineage.recording.maintenance import forget_job, rebuild, sync
 from paimon_spark.lineage.recording.recorder import Recorder
-from paimon_spark.lineage.recording.search_progress import register_sink
 from paimon_spark.lineage.recording.snapshot_provenance import read_snapshot_provenance
 from tests.harness.lineage_checkpoint import write_checkpoint
 from tests.harness.lineage_index import MemoryIndex, ref_of

@@ -20,15 +20,13 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.index.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Index, Rows, rows_of
 from paimon_spark.lineage.index.warehouse import quote_name
-from paimon_spark.lineage.recording import process_recorders
+from paimon_spark.lineage.recording import recorder as process_recorders
 from paimon_spark.lineage.recording import recorder as recorder_module
 from paimon_spark.lineage.recording import row_queue as recorder_state
-from paimon_spark.lineage.recording.catch_up import CaughtUp
+from paimon_spark.lineage.recording.catch_up import CaughtUp, known_sinks
 from paimon_spark.lineage.recording.maintenance import forget_job
-from paimon_spark.lineage.recording.process_recorders import flush_all, flush_of, recorder_for
-from paimon_spark.lineage.recording.recorder import Recorder
+from paimon_spark.lineage.recording.recorder import Recorder, flush_all, flush_of, recorder_for
 from paimon_spark.lineage.recording.row_queue import ExpectedJob, QueuedRows, RowQueue
-from paimon_spark.lineage.recording.search_progress import known_sinks
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
 SINK, SOURCE = ref_of("d.t"), ref_of("d.s")
@@ -549,7 +547,7 @@ def test_a_forked_child_writes_its_own_rows_and_none_of_its_parents() -> None:
 ENDING = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from paimon_spark.lineage.recording.process_recorders import recorder_for
+from paimon_spark.lineage.recording.recorder import recorder_for
 from tests.harness.lineage_index import MemoryIndex, ref_of
 from paimon_spark.lineage.index.provenance import Provenance
 from paimon_spark.lineage.index.tables import rows_of

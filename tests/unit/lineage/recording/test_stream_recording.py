@@ -47,8 +47,8 @@ from paimon_spark.lineage.index.tables import (
 from paimon_spark.lineage.index.warehouse import Warehouse, forget_warnings
 from paimon_spark.lineage.recording import checkpoints as spark_log
 from paimon_spark.lineage.recording import commit_recording, recorder, stream_recording
-from paimon_spark.lineage.recording.process_recorders import flush_of
 from paimon_spark.lineage.recording.read_notes import NoteTicket, write_note
+from paimon_spark.lineage.recording.recorder import flush_of
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.urls import open_store
 from paimon_spark.streaming.offset import StreamOffset

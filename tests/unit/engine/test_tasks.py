@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.engine.tasks.split import output_type
+from paimon_spark.engine.tasks import output_type
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.types import DataField, RowType, parse_type
