@@ -1,4 +1,4 @@
-"""Reads of a remote store that are started together, before the code that needs them asks for one after the other.
+"""Requests to a remote store that are sent together instead of one after the other.
 
     with ahead(store, files=[a, b], directories=[c], trees=[d]):
         ...  # reads and lists them as ever

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks import DataSplit, ReadRequest, SplitMode
 from paimon_spark.storage.ahead import remote_of
 from paimon_spark.storage.store import WHOLE_BYTES
 

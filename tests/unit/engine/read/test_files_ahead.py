@@ -12,7 +12,7 @@ import pytest
 
 from paimon_spark.engine.read import files_ahead
 from paimon_spark.engine.read.files_ahead import _FilesAhead, small_files_ahead
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks import SplitMode
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.urls import RetryingStore
