@@ -35,6 +35,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import is_table
+from paimon_spark.metadata.layout import Layout
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
@@ -46,6 +47,7 @@ from paimon_spark.options.location import (
     table_url,
 )
 from paimon_spark.redaction import get_logger
+from paimon_spark.storage.ahead import ahead
 from paimon_spark.storage.local import is_link, within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import has_directories, open_store
@@ -138,8 +140,11 @@ class FileSystemCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """Names of the tables of a database, sorted. Raises as `check_database`."""
-        store, root = self.check_database(database)
-        return self._tables_in(database, store, root)
+        store, root = open_store(database_url(self.warehouse, database), self.options)
+        tables = self._tables_in(database, store, root)
+        if not tables:
+            self.check_database(database)
+        return tables
 
     def list_views(self, database: str) -> list[str]:
         """Names of the views of a database, sorted. A directory holds none."""
@@ -176,11 +181,9 @@ class FileSystemCatalog:
 
     def _tables_in(self, database: str, store: Store, root: str) -> list[str]:
         """Names of the tables of a database at a place, sorted."""
-        return [
-            info.name
-            for info in store.list(root)
-            if _is_directory(info) and is_table(within(store, f"{root}/{info.name}"), f"{root}/{info.name}")
-        ]
+        names = [info.name for info in store.list(root) if _is_directory(info)]
+        with ahead(store, directories=[Layout(f"{root}/{name}").schema_dir for name in names]):
+            return [name for name in names if is_table(within(store, f"{root}/{name}"), f"{root}/{name}")]
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Create a database. Raises as `Catalog.create_database`."""

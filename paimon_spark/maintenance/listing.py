@@ -118,7 +118,7 @@ def _table(place: _Place, files: Sequence[FileInfo]) -> pa.Table:
     directory = pa.DictionaryArray.from_arrays(
         pa.array(np.zeros(count, np.int32)), array_of([place.directory], pa.string())
     )
-    names, sizes, _, modified, _ = zip(*files, strict=True)
+    names, sizes, _, modified, *_ = zip(*files, strict=True)
     columns = [
         pa.repeat(pa.scalar(place.tree, pa.int32()), count),
         directory,

@@ -30,6 +30,7 @@ from paimon_spark.metadata.manifests import find_manifest_lists
 from paimon_spark.metadata.small_files import find_decoded, find_many
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import decode_tag_file
+from paimon_spark.storage.ahead import ahead
 from paimon_spark.text import id_of
 
 _ROUNDS: Final = 5
@@ -51,14 +52,18 @@ def all_roots(handle: TableHandle) -> list[Root]:
     found: dict[tuple[str, str, str], Root | None] = {}
     for _ in range(_ROUNDS):
         before = len(found)
-        branches = branch_directories(handle)
-        for branch in branches:
-            for kind in RootKind:
-                _find(branch, kind, found)
+        main = Layout(handle.layout.root)
+        # A pass may list in any order: the next one finds what was moved meanwhile.
+        with ahead(handle.store, directories=[_FILES[kind](main)[0] for kind in RootKind], trees=[main.branches_dir]):
+            branches = branch_directories(handle)
+            for branch in branches:
+                for kind in RootKind:
+                    _find(branch, kind, found)
         if len(found) == before:
             break
-    for branch in branches:
-        _check_listing(branch, found)
+    with ahead(handle.store, [f"{branch.layout.snapshot_dir}/{LATEST}" for branch in branches]):
+        for branch in branches:
+            _check_listing(branch, found)
     order = {kind.value: n for n, kind in enumerate(RootKind)}
     roots = [root for root in found.values() if root is not None]
     return sorted(

@@ -24,6 +24,7 @@ from paimon_spark.metadata.schemas import visible_schema_ids
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_bytes, find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
+from paimon_spark.storage.ahead import ahead, remote_of
 from paimon_spark.storage.store import Store
 from paimon_spark.text import safe
 
@@ -74,8 +75,12 @@ def list_branch_names(handle: TableHandle) -> list[str]:
 
 def list_branches(handle: TableHandle) -> list[Branch]:
     """The branches, sorted by name, without `main` itself; a branch that main means is marked."""
-    times = {info.name: info.modified_ms for info in handle.store.list(handle.layout.branches_dir)}
-    return [_branch(handle, name, times.get(BRANCH_PREFIX + name)) for name in list_branch_names(handle)]
+    store, layout = handle.store, handle.layout
+    # Object stores know no times of directories, and would be asked for nothing.
+    times = {} if remote_of(store) else {info.name: info.modified_ms for info in store.list(layout.branches_dir)}
+    names = list_branch_names(handle)
+    with ahead(store, [handle.on_branch_directory(name).layout.fork_file for name in names]):
+        return [_branch(handle, name, times.get(BRANCH_PREFIX + name)) for name in names]
 
 
 def _branch(handle: TableHandle, name: str, modified_ms: int | None) -> Branch:

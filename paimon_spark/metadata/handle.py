@@ -27,6 +27,7 @@ from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import TableName
 from paimon_spark.options.table import TableOptions, parse_table_options
+from paimon_spark.storage.ahead import ahead
 from paimon_spark.storage.local import is_link, within
 from paimon_spark.storage.store import Store
 
@@ -130,6 +131,11 @@ def open_table(
     """
     shown = name or table_name(store, root)
     store = within(store, root)
+    with ahead(store, [Layout(root).main_branch_file], [Layout(root, MAIN, None).with_branch(branch).schema_dir]):
+        return _open(store, root, branch, shown, options or {})
+
+
+def _open(store: Store, root: str, branch: str, shown: str, options: Mapping[str, str]) -> TableHandle:
     main_branch = read_main_branch(store, root)
     for _ in range(RACES):
         layout = Layout(root, MAIN, main_branch).with_branch(branch)
@@ -139,7 +145,7 @@ def open_table(
         except CorruptFileError as e:
             schema, failure = None, e
         if schema is not None:
-            return _handle(store, layout, shown, schema, dict(options or {}))
+            return _handle(store, layout, shown, schema, dict(options))
         # Main may have come to mean another directory after MAIN-BRANCH was read, and the former be gone.
         before, main_branch = main_branch, read_main_branch(store, root)
         if before == main_branch:
@@ -154,14 +160,14 @@ def current(handle: TableHandle) -> TableHandle:
     schema is gone or another, and what is read of refs now is not what its schema belongs to. Raises as `open_table`.
     """
     layout, store = handle.layout, handle.store
-    is_main = layout.branch == MAIN
-    if not is_main or read_main_branch(store, layout.root) == layout.main_branch:
-        path = layout.schema_path(handle.schema.id)
-        try:
-            if decode_schema(store.read(path), path) == handle.schema:
-                return handle
-        except (FileMissingError, CorruptFileError):
-            pass
+    path = layout.schema_path(handle.schema.id)
+    with ahead(store, [path, layout.main_branch_file] if layout.branch == MAIN else []):
+        if layout.branch != MAIN or read_main_branch(store, layout.root) == layout.main_branch:
+            try:
+                if decode_schema(store.read(path), path) == handle.schema:
+                    return handle
+            except (FileMissingError, CorruptFileError):
+                pass
     return open_table(store, layout.root, layout.branch, handle.name, handle.overrides)
 
 
@@ -228,8 +234,9 @@ def visible_branch_names(store: Store, layout: Layout) -> list[str]:
     """
     before: list[str] | None = None
     for _ in range(RACES):
-        names = [name for name in branch_names(store, layout) if not name.startswith(".")]
-        looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
+        with ahead(store, trees=[layout.branches_dir]):
+            names = [name for name in branch_names(store, layout) if not name.startswith(".")]
+            looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
         seen = [name for name, look in looks.items() if is_visible(name, look, _of_other(look, looks))]
         if seen in (names, before):
             break

@@ -12,8 +12,9 @@ Source: Java `schema/SchemaManager`; `HANDOVER` is this package's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paimon_spark.errors import (
@@ -27,7 +28,7 @@ from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.table_schema import TableSchema, decode, encode
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.retry import RACES
-from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered, numbers
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered, numbers, read_listed
 from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate, Store
 
@@ -58,14 +59,18 @@ def read_schema(store: Store, layout: Layout, schema_id: int) -> TableSchema:
 
 def latest_schema(store: Store, layout: Layout) -> TableSchema | None:
     """Newest schema; None when the branch does not exist."""
-    ids = visible_schema_ids(store, layout)
-    if not ids:
+    look = _visible(store, layout)
+    if not look.ids:
         return None
+    newest = look.ids[-1]
+    path, digest = layout.schema_path(newest), look.digests.get(newest)
     try:
-        return read_schema(store, layout, ids[-1])
-    except CorruptFileError:
+        if digest is not None:
+            return _checked(decode(read_listed(store, path, digest), path), newest, store.url(path))
+        return read_schema(store, layout, newest)
+    except (CorruptFileError, FileMissingError):
         if visible_schema_ids(store, layout):
-            raise
+            return read_schema(store, layout, newest)
         return None  # the branch was deleted, or renamed, since its schemas were listed
 
 
@@ -161,10 +166,11 @@ class Handover:
 
 
 class BranchLook(NamedTuple):
-    """The ids of a branch's schemas, ascending, and the handover beside them."""
+    """The ids of a branch's schemas, ascending, the handover beside them, and digests of the files as listed."""
 
     ids: list[int]
     handover: Handover | None
+    digests: Mapping[int, str | None] = MappingProxyType({})
 
 
 def encode_handover(handover: Handover) -> bytes:
@@ -193,15 +199,17 @@ def decode_handover(data: bytes, path: str) -> Handover:
 def look_at_branch(store: Store, layout: Layout) -> BranchLook:
     """One listing of the branch's schemas, and a small read where a handover lies beside them."""
     ids: list[int] = []
+    digests: dict[int, str | None] = {}
     for _ in range(RACES):
-        names = [info.name for info in store.list(layout.schema_dir)]
-        ids = numbers(names, SCHEMA_PREFIX)
-        if not ids or HANDOVER not in names:
+        found = {info.name: info.digest for info in store.list(layout.schema_dir)}
+        ids = numbers(found, SCHEMA_PREFIX)
+        digests = {i: found.get(f"{SCHEMA_PREFIX}{i}") for i in ids}
+        if not ids or HANDOVER not in found:
             break
         handover = find_decoded(store, f"{layout.schema_dir}/{HANDOVER}", decode_handover)
         if handover is not None:
-            return BranchLook(ids, handover)
-    return BranchLook(ids, None)
+            return BranchLook(ids, handover, digests)
+    return BranchLook(ids, None, digests)
 
 
 def is_visible(name: str, look: BranchLook, other: Collection[int]) -> bool:
@@ -226,8 +234,13 @@ def visible_schema_ids(store: Store, layout: Layout) -> list[int]:
 
     One listing; two small requests more while the branch is renamed, made or deleted. Raises CorruptFileError.
     """
+    return _visible(store, layout).ids
+
+
+def _visible(store: Store, layout: Layout) -> BranchLook:
+    """A look at the branch; without ids when readers see no branch there."""
     look = look_at_branch(store, layout)
     other: list[int] = []
     if look.handover is not None and look.handover.branch not in (None, layout.directory_branch):
         other = numbered(store, layout.with_branch(str(look.handover.branch)).schema_dir, SCHEMA_PREFIX)
-    return look.ids if is_visible(layout.directory_branch, look, other) else []
+    return look if is_visible(layout.directory_branch, look, other) else BranchLook([], look.handover)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
@@ -60,6 +61,28 @@ def find_bytes(store: Store, path: str) -> bytes | None:
         return store.read(path)
     except FileMissingError:
         return None
+
+
+_MOST_CONTENTS_BYTES: Final = 16 << 20
+_CONTENTS: Final[dict[str, bytes]] = {}
+"""Contents of files that were read in this process, by digest; the oldest go first."""
+
+
+def read_listed(store: Store, path: str, digest: str) -> bytes:
+    """The file, whose content a listing gave the digest: the MD5 in hexadecimal.
+
+    A content that this process has read is not read again. Raises FileMissingError, StorageError.
+    """
+    known = _CONTENTS.get(digest)
+    if known is not None:
+        return known
+    data = store.read(path)
+    if hashlib.md5(data, usedforsecurity=False).hexdigest() == digest:  # else the file was changed meanwhile
+        _CONTENTS[digest] = data
+        size = sum(map(len, list(_CONTENTS.values())))
+        while size > _MOST_CONTENTS_BYTES:
+            size -= len(_CONTENTS.pop(next(iter(_CONTENTS)), b""))
+    return data
 
 
 def text_of(data: bytes, path: str) -> str:

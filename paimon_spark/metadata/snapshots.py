@@ -20,6 +20,7 @@ from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNA
 from paimon_spark.metadata.retry import RACES
 from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, numbered, read_decoded
 from paimon_spark.options.core import ChangelogProducer
+from paimon_spark.storage.ahead import ahead
 from paimon_spark.storage.store import Store
 from paimon_spark.text import id_of
 
@@ -75,10 +76,12 @@ def latest_snapshot(handle: TableHandle) -> Snapshot | None:
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
     # Reading is the cheaper probe: an object store asks twice whether a path exists, as a file and as a directory.
     # The hint may be old, or name a snapshot that an interrupted rollback deleted: then the directory is listed.
-    if hint is not None and hint > 0 and find_snapshot(handle, hint + 1) is None:
-        snapshot = find_snapshot(handle, hint)
-        if snapshot is not None:
-            return snapshot
+    if hint is not None and hint > 0:
+        with ahead(handle.store, [handle.layout.snapshot_path(i) for i in (hint + 1, hint)]):
+            if find_snapshot(handle, hint + 1) is None:
+                snapshot = find_snapshot(handle, hint)
+                if snapshot is not None:
+                    return snapshot
     return _end_by_listing(handle, -1)
 
 

@@ -26,7 +26,16 @@ TABLE_OPTION_PREFIXES: Final = (
 )  # fmt: skip
 """Groups of options whose names hold a column, or that go to a library as they are."""
 
-STORAGE_PREFIXES: Final = ("fs.", "s3.", "s3a.", "hadoop.", "hadoop-conf-dir", "security.kerberos.login.")
+STORAGE_PREFIXES: Final = (
+    "fs.",
+    "s3.",
+    "s3a.",
+    "gs.",
+    "azure.",
+    "hadoop.",
+    "hadoop-conf-dir",
+    "security.kerberos.login.",
+)
 """Beginnings of options that say how to reach a file system."""
 
 _BOOLEANS: Final = """

@@ -1,4 +1,4 @@
-"""FsspecStore: a store over any file system that fsspec supports."""
+"""Stores over the file systems of fsspec: in memory, WebHDFS, SFTP and what users register."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import errno
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Final
 
 import fsspec
 import pyarrow as pa
 
 from paimon_spark.errors import FileMissingError, PaimonError, StorageError
-from paimon_spark.redaction import without_passwords
 from paimon_spark.storage import clients, fsspec_write
 from paimon_spark.storage.store import (
     AtomicCreate,
@@ -28,11 +27,6 @@ from paimon_spark.storage.store import (
 )
 from paimon_spark.text import reason
 
-_EXTRAS: Final = {
-    "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
-    "abfs": "azure", "abfss": "azure", "az": "azure", "adl": "azure",
-    "webhdfs": "webhdfs",
-}  # fmt: skip
 _RETRYABLE_ERRNOS: Final = frozenset(
     (errno.EAGAIN, errno.EBUSY, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED, errno.EPIPE,
      errno.ETIMEDOUT, errno.EINTR, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ESTALE)
@@ -44,6 +38,7 @@ _RETRYABLE_NAMES: Final = (
     "ServiceResponseError", "TransportError",
 )  # fmt: skip
 _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+_IN_MEMORY: Final = threading.RLock()
 _READING: Final = ("read", "open", "look for", "list")
 
 
@@ -72,16 +67,16 @@ class FsspecStore:
         self._identity: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FsspecStore, (self.protocol, self.storage_options, self.options, self.authority)
+        return type(self), (self.protocol, self.storage_options, self.options, self.authority)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FsspecStore) and self.__reduce__() == other.__reduce__()
+        return type(other) is type(self) and self.__reduce__() == other.__reduce__()
 
     def __hash__(self) -> int:
         return hash(self.identity)
 
     def __repr__(self) -> str:
-        return f"FsspecStore({self.protocol!r})"
+        return f"{type(self).__name__}({self.protocol!r})"
 
     @property
     def identity(self) -> str:
@@ -93,10 +88,7 @@ class FsspecStore:
 
     def url(self, path: str) -> str:
         if self.authority or path.startswith("/"):
-            # Paths of Azure begin with the container, which its URLs have in the authority: container@account.
-            container, at, _ = self.authority.partition("@")
-            inside = path.removeprefix(container).lstrip("/") if at and path.split("/")[0] == container else path
-            return f"{self.protocol}://{self.authority}/{inside.lstrip('/')}"
+            return f"{self.protocol}://{self.authority}/{path.lstrip('/')}"
         return f"{self.protocol}://{path}"
 
     def read(self, path: str) -> bytes:
@@ -125,26 +117,28 @@ class FsspecStore:
                 raise self._failure("read", path, data) from data
         return [bytes(data) for data in found]
 
-    def open(self, path: str) -> pa.NativeFile:
-        return open_ranges(path, self.size(path), self.read_range)
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read_range(path, offset, length) for offset, length in ranges]
 
-    def size(self, path: str) -> int:
-        """Bytes of a file. Raises FileMissingError, StorageError."""
+    def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
         with self._failures("open", path) as fs:
             fs.invalidate_cache(_parent(path))
             info = fs.info(path)
         if info.get("type") == "directory" or info.get("size") is None:
             raise FileMissingError(f"there is no file {self.url(path)}", path=path)
-        return int(info["size"])
+        size = int(info["size"])
+        start = max(size - length, 0)
+        return self.read_range(path, start, size - start), size
+
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
+        return open_ranges(self, path, size)
 
     def exists(self, path: str) -> bool:
         with self._failures("look for", path) as fs:
             fs.invalidate_cache(_parent(path))
             try:
                 fs.info(path)
-            except (FileNotFoundError, NotADirectoryError) as e:
-                if clients.is_missing_bucket(e):
-                    raise
+            except (FileNotFoundError, NotADirectoryError):
                 return False
             return True
 
@@ -154,20 +148,18 @@ class FsspecStore:
             fs.invalidate_cache(directory)
             try:
                 entries = fs.ls(directory, detail=True)
-            except (FileNotFoundError, NotADirectoryError) as e:
-                if clients.is_missing_bucket(e):
-                    raise
+            except (FileNotFoundError, NotADirectoryError):
                 return []
         # A store without directories may hold an object named like the directory itself; it is no entry.
         return sorted(_info(e) for e in entries if e["name"].strip("/") != base)
 
     @property
     def atomic_create(self) -> AtomicCreate:
-        return fsspec_write.atomic_create(self.protocol, filesystem_class(self.protocol), self.options)
+        return AtomicCreate.NONE
 
     @property
     def renames_directories(self) -> bool:
-        return fsspec_write.renames_directories(self.protocol, filesystem_class(self.protocol))
+        return fsspec_write.renames(filesystem_class(self.protocol))
 
     def create_exclusive(self, path: str, data: bytes) -> None:
         if self.atomic_create is AtomicCreate.NONE:
@@ -177,19 +169,25 @@ class FsspecStore:
             return
         with self._failures("create", path) as fs:
             try:
-                fsspec_write.create(fs, self.protocol, path, data)
-            except Exception as e:
-                if not fsspec_write.is_conflict(e):
-                    raise
+                self._create(fs, path, data)
+            except FileExistsError:
                 check_own_file(self, path, data)
+
+    def _create(self, fs: Any, path: str, data: bytes) -> None:
+        """Create a file in one step that only one of several callers can do. Raises FileExistsError."""
+        raise NotImplementedError
 
     def write(self, path: str, data: bytes) -> None:
         with self._failures("write", path) as fs:
-            fsspec_write.write(fs, self.protocol, path, data)
+            fsspec_write.write(fs, path, data, lambda temporary: self._replace(fs, temporary, path))
+
+    def _replace(self, fs: Any, old: str, new: str) -> None:
+        """Rename a file, over one that may be there."""
+        fs.mv(old, new)
 
     def open_output(self, path: str) -> pa.NativeFile:
         with self._failures("write", path) as fs:
-            file = fsspec_write.open_for_writing(fs, self.protocol, path)
+            file = fsspec_write.open_for_writing(fs, path)
         return open_output_file(file, lambda: self._failures("write", path))
 
     def delete(self, path: str) -> None:
@@ -199,16 +197,18 @@ class FsspecStore:
     def delete_many(self, paths: Sequence[str]) -> None:
         if paths:
             with self._failures("delete", paths[0]) as fs:
-                fsspec_write.remove_many(fs, self.protocol, paths)
+                fsspec_write.remove_many(fs, paths)
 
     def delete_tree(self, directory: str) -> None:
         with self._failures("delete", directory) as fs:
-            fsspec_write.remove_tree(fs, self.protocol, directory)
+            self._remove_tree(fs, directory)
+
+    def _remove_tree(self, fs: Any, directory: str) -> None:
+        fsspec_write.remove_tree(fs, directory, takes_patterns=True)
 
     def make_directory(self, directory: str) -> None:
-        if fsspec_write.has_directories(self.protocol):
-            with self._failures("make directory", directory) as fs:
-                fsspec_write.make_directory(fs, directory)
+        with self._failures("make directory", directory) as fs:
+            fsspec_write.make_directory(fs, directory)
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         if not self.exists(old):
@@ -216,80 +216,113 @@ class FsspecStore:
         if self.exists(new):
             raise already_there(self, new)
         with self._failures("rename", old) as fs:
-            fsspec_write.move_tree(fs, self.protocol, old, new, last)
+            fsspec_write.move_tree(fs, old, new, last, lambda: self._remove_tree(fs, old))
 
     @contextmanager
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
         """The file system, with everything it raises turned into our errors."""
         try:
-            with fsspec_write.call_lock(self.protocol):
+            with self._call_lock():
                 yield self._fs()
         except PaimonError:
             raise
         except Exception as e:  # backends raise what their clients raise, of any class
             raise self._failure(verb, path, e) from e
 
+    def _call_lock(self) -> AbstractContextManager[object]:
+        """The lock to hold during a call."""
+        return nullcontext()
+
     def _failure(self, verb: str, path: str, cause: Exception) -> StorageError:
         clients.check_known(filesystem_class(self.protocol), self.storage_options, cause)
         url = self.url(path)
-        # These name no file: what is wrong is wrong for all of them, and the first one read is internal to Paimon.
-        bucket = url.partition("://")[2].partition("/")[0]
-        address = self._address or f"{self.protocol}://{bucket}"
-        if clients.is_missing_bucket(cause):
-            return StorageError(
-                f"there is no bucket {bucket!r} at {address}: correct its name or the endpoint, or create it",
-                path=path,
-                bucket=bucket,
-            )
-        if clients.is_unreachable(cause):
-            return StorageError(
-                f"nothing answers at {address}: correct the endpoint, or try later ({_reason_alone(cause)})",
-                path=path,
-                retryable=True,
-                unreachable=True,
-            )
-        if clients.speaks_no_tls(cause):
-            return StorageError(
-                f"the server at {address} does not answer to https://: begin the endpoint with http://, as in "
-                f"http://{address.partition('://')[2]}",
-                path=path,
-            )
-        if (login := clients.login_options(self.protocol)) and clients.is_refused(cause):
-            place = self.url(_parent(path))
-            if type(cause).__name__ == clients.NO_LOGIN:
-                return StorageError(f"no login is given for {place}; give {login}", path=path)
-            return StorageError(
-                f"{address} refuses access to {place} ({verb}: {_reason_alone(cause)}); correct {login}, or the rights "
-                "of that user",
-                path=path,
-            )
         if verb in _READING and isinstance(cause, (FileNotFoundError, NotADirectoryError)):
             return FileMissingError(f"there is no file {url}", path=path)
         return StorageError(
             f"cannot {verb} {url}: {type(cause).__name__}: {cause}", path=path, retryable=is_retryable(cause)
         )
 
-    @property
-    def _address(self) -> str:
-        given = clients.given_address(self.protocol, self.storage_options)
-        return without_passwords(given or (f"{self.protocol}://{self.authority}" if self.authority else ""))
-
     def _fs(self) -> Any:
         pid = os.getpid()
         if self._filesystem is None or self._filesystem[0] != pid:
-            clients.check_reachable(self.protocol, self.storage_options)
             self._filesystem = (pid, make_filesystem(self.protocol, self.storage_options))
         return self._filesystem[1]
+
+
+class MemoryStore(FsspecStore):
+    """Store in the memory of this process, which all threads share; it is one dictionary."""
+
+    @property
+    def atomic_create(self) -> AtomicCreate:
+        return AtomicCreate.NATIVE
+
+    def _call_lock(self) -> AbstractContextManager[object]:
+        return _IN_MEMORY
+
+    def _create(self, fs: Any, path: str, data: bytes) -> None:
+        if fs.exists(path):
+            raise FileExistsError(path)
+        fs.pipe_file(path, data)
+
+
+class WebHdfsStore(FsspecStore):
+    """Store over the HTTP interface of HDFS: WebHDFS, or HttpFS."""
+
+    @property
+    def atomic_create(self) -> AtomicCreate:
+        return AtomicCreate.NATIVE
+
+    def _create(self, fs: Any, path: str, data: bytes) -> None:
+        fsspec_write.put_beside(fs, path, data, lambda temporary: _rename_on_webhdfs(fs, temporary, path, "NONE"))
+
+    def _replace(self, fs: Any, old: str, new: str) -> None:
+        try:
+            _rename_on_webhdfs(fs, old, new, "OVERWRITE")
+        except FileExistsError:  # HttpFS never replaces
+            fsspec_write.remove(fs, new)
+            _rename_on_webhdfs(fs, old, new, "OVERWRITE")
+
+    def _remove_tree(self, fs: Any, directory: str) -> None:
+        fsspec_write.remove_tree(fs, directory, takes_patterns=False)
+
+
+def _rename_on_webhdfs(fs: Any, old: str, new: str, option: str) -> None:
+    """Rename a file in one step of the name node, which replaces a file only with the option `OVERWRITE`.
+
+    HttpFS does not know the option: it never replaces, and answers false. Raises FileExistsError.
+
+    Source: Hadoop's documentation of WebHDFS, `RENAME`; `NamenodeWebHdfsMethods`, `FSOperations.FSRename` of HttpFS.
+    """
+    try:
+        # fsspec's own `mv` gives no options, and does not look at the answer.
+        answer = fs._call("RENAME", method="put", path=old, destination=new, renameoptions=option)  # noqa: SLF001
+    except RuntimeError as e:
+        if "already exists" in str(e):
+            raise FileExistsError(new) from e
+        raise
+    if answer.content and answer.json().get("boolean") is False:
+        raise FileExistsError(new)
+
+
+_OF_PROTOCOL: Final[Mapping[str, type[FsspecStore]]] = {"memory": MemoryStore, "webhdfs": WebHdfsStore}
+
+
+def fsspec_store(
+    protocol: str,
+    storage_options: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
+    authority: str = "",
+) -> FsspecStore:
+    """The store of a protocol; arguments as of `FsspecStore`."""
+    return _OF_PROTOCOL.get(protocol, FsspecStore)(protocol, storage_options, options, authority)
 
 
 def filesystem_class(protocol: str) -> Any:
     """The class of a protocol. Raises StorageError, naming the extra to install if its package is missing."""
     try:
-        cls = fsspec.get_filesystem_class(protocol)
-        return _with_literal_paths(cls) if protocol in clients.AZURE else cls
+        return fsspec.get_filesystem_class(protocol)
     except ImportError as e:
-        extra = _EXTRAS.get(protocol)
-        what = f"install paimon-spark[{extra}]" if extra else f"install the package it needs ({e})"
+        what = "install paimon-spark[webhdfs]" if protocol == "webhdfs" else f"install the package it needs ({e})"
         raise StorageError(f"no file system for {protocol}:// is installed: {what}", protocol=protocol) from e
     except ValueError as e:
         raise StorageError(
@@ -297,20 +330,6 @@ def filesystem_class(protocol: str) -> Any:
             + ", ".join(sorted(fsspec.available_protocols())),
             protocol=protocol,
         ) from e
-
-
-@cache
-def _with_literal_paths(cls: Any) -> Any:
-    """The client of Azure, which takes a path for a URL otherwise, and loses a `?` at its end."""
-
-    class LiteralPaths(cls):  # type: ignore[misc]
-        @classmethod
-        def _strip_protocol(inner, path: Any) -> Any:  # noqa: N804
-            if isinstance(path, str) and "://" not in path:
-                return path.lstrip("/")
-            return super()._strip_protocol(path)
-
-    return LiteralPaths
 
 
 def make_filesystem(protocol: str, storage_options: Mapping[str, Any]) -> Any:
@@ -325,9 +344,8 @@ def make_filesystem(protocol: str, storage_options: Mapping[str, Any]) -> Any:
         return cls(**storage_options)
     except Exception as e:  # whatever the backend's own client raises
         clients.check_known(cls, storage_options, e)
-        login = clients.login_options(protocol)
         raise StorageError(
-            f"the file system of {protocol}:// cannot be opened: {reason(e)}" + (f"; give {login}" if login else ""),
+            f"the file system of {protocol}:// cannot be opened: {reason(e)}",
             protocol=protocol,
             retryable=is_retryable(e),
         ) from e
@@ -349,12 +367,6 @@ def is_retryable(cause: BaseException) -> bool:
     if isinstance(cause, RuntimeError) and "changed size during iteration" in str(cause):
         return True
     return any(c.__name__.endswith(_RETRYABLE_NAMES) for c in type(cause).__mro__)
-
-
-def _reason_alone(cause: BaseException) -> str:
-    """Class and first line of an error of a client; the class alone where that line names the file asked for."""
-    text = reason(cause)
-    return type(cause).__name__ if "://" in text else text
 
 
 def _parent(path: str) -> str:

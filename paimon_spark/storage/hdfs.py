@@ -25,6 +25,7 @@ from paimon_spark.errors import FileMissingError, StorageError
 from paimon_spark.storage.store import (
     AtomicCreate,
     FileInfo,
+    KnownRanges,
     already_there,
     check_own_file,
     concurrently,
@@ -98,15 +99,15 @@ class HdfsStore:
     def read_many(self, paths: list[str]) -> list[bytes]:
         return [*concurrently(self.read, paths)]
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
         with self._failures("open", path) as client:
             reader = client.read(path)
 
-        def read_range(path: str, offset: int, length: int) -> bytes:
+        def read_part(offset: int, length: int) -> bytes:
             with self._failures("read", path):
                 return _read_range(reader, offset, length)
 
-        return open_ranges(path, len(reader), read_range)
+        return open_ranges(KnownRanges(len(reader), read_part), path, size)
 
     def exists(self, path: str) -> bool:
         with self._failures("look for", path) as client:

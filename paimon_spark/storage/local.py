@@ -81,7 +81,7 @@ class LocalStore:
     def read_many(self, paths: list[str]) -> list[bytes]:
         return [self.read(p) for p in paths]
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
         self.check_path(path)
         with _failures("open", path):
             return pa.OSFile(path, "rb")

@@ -10,6 +10,7 @@ import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
@@ -19,7 +20,8 @@ import pyarrow as pa
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
 
 T = TypeVar("T")
-_CONCURRENT: Final = 16
+P = TypeVar("P")
+_CONCURRENT: Final = 32
 ATTEMPTS: Final = 10
 """Attempts to make or remove a directory that others remove or fill meanwhile."""
 
@@ -28,6 +30,7 @@ class FileInfo(NamedTuple):
     """An entry of a directory: last path segment, bytes, epoch milliseconds of change (None if unknown).
 
     Symbolic links are not followed. `links_directory`: it is a link to a directory; `is_directory` is False then.
+    `digest` is the MD5 of the content, in hexadecimal, where the store lists it.
     """
 
     name: str
@@ -35,6 +38,7 @@ class FileInfo(NamedTuple):
     is_directory: bool
     modified_ms: int | None
     links_directory: bool = False
+    digest: str | None = None
 
 
 class AtomicCreate(StrEnum):
@@ -71,8 +75,16 @@ class ReadableStore(Protocol):
         """Whole files, in the order asked, fetched concurrently where that pays. Raises FileMissingError."""
         ...
 
-    def open(self, path: str) -> pa.NativeFile:
-        """A seekable Arrow input file; the caller closes it. Raises FileMissingError."""
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """A seekable Arrow input file; the caller closes it.
+
+        Args:
+            path: the file.
+            size: its bytes as metadata has them, which saves looking them up: a claim, which the file may not meet.
+
+        Raises:
+            FileMissingError: there is none; with a size perhaps only when it is read.
+        """
         ...
 
     def exists(self, path: str) -> bool:
@@ -215,7 +227,7 @@ def already_there(store: ReadableStore, path: str) -> FileAlreadyThereError:
     return FileAlreadyThereError(f"there is a file {store.url(path)} already", path=path)
 
 
-def concurrently(act: Callable[[str], T], paths: Sequence[str], *, one_by_one: bool = False) -> Iterator[T]:
+def concurrently(act: Callable[[P], T], paths: Sequence[P], *, one_by_one: bool = False) -> Iterator[T]:
     """Results of `act` for each path, in order; several at a time unless `one_by_one`. Raises the first failure."""
     ends = not threading.main_thread().is_alive()  # no pool takes work in handlers of `atexit`
     if one_by_one or ends or len(paths) < 2:
@@ -223,16 +235,71 @@ def concurrently(act: Callable[[str], T], paths: Sequence[str], *, one_by_one: b
         return
     from concurrent.futures import ThreadPoolExecutor  # imported only here: Spark's workers on local tables need none
 
-    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-store") as pool:
+    with ThreadPoolExecutor(min(_CONCURRENT, len(paths)), thread_name_prefix="paimon-store") as pool:
         yield from pool.map(act, paths)
 
 
-_MIN_FETCH_BYTES: Final = 64 << 10
+class RangedStore(Protocol):
+    """The reads of a store that a file opened by ranges needs."""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """As of `ReadableStore`."""
+        ...
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Bytes from several offsets, each with its length, fetched together. Raises FileMissingError, StorageError."""
+        ...
+
+    def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
+        """The last `length` bytes, all of a smaller file, and the bytes of the file, which `expected` may guess.
+
+        Raises FileMissingError, StorageError.
+        """
+        ...
 
 
-def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
-    """An Arrow file whose reads become `read_range` calls; Arrow asks for what it needs and no more."""
-    return _ArrowFile(_RangeFile(path, size, read_range), mode="r")
+_END_BYTES: Final = 64 << 10
+"""Fetched from the end of a file at first: footers, and small files whole."""
+WHOLE_BYTES: Final = 1 << 20
+"""A file up to this size is fetched whole."""
+_GAP_BYTES: Final = 64 << 10
+"""Ranges with no more bytes between them are fetched as one."""
+
+
+def open_ranges(store: RangedStore, path: str, size: int | None) -> pa.NativeFile:
+    """An Arrow file whose reads become calls of `store`; Arrow asks for what it needs and no more.
+
+    The end of the file is fetched at once, which also tells whether the file exists and its size; a small file is
+    fetched whole. Where the size is known for sure, nothing is fetched yet.
+    """
+    if isinstance(store, KnownRanges):
+        return _ArrowFile(_RangeFile(store, path, store.size, b""), mode="r")
+    end, size = store.read_end(path, size if size is not None and 0 < size <= WHOLE_BYTES else _END_BYTES, size)
+    return _ArrowFile(_RangeFile(store, path, size, end), mode="r")
+
+
+@dataclass(frozen=True)
+class KnownRanges:
+    """Ranges of a file whose size is known, as `open_ranges` asks for them."""
+
+    size: int
+    read_part: Callable[[int, int], bytes]
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self.read_part(offset, length)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read_part(offset, length) for offset, length in ranges]
+
+    def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
+        start = max(self.size - length, 0)
+        return self.read_part(start, self.size - start), self.size
+
+
+def prefetch(file: pa.NativeFile, ranges: Sequence[tuple[int, int]]) -> None:
+    """Fetch ranges of an `open_ranges` file together, before they are read; of other files nothing is needed."""
+    if isinstance(file, _ArrowFile):
+        file.ranges.prefetch(ranges)
 
 
 def failure_of(file: pa.NativeFile) -> Exception | None:
@@ -246,12 +313,14 @@ class _ArrowFile(pa.PythonFile):  # type: ignore[misc]
 
 
 class _RangeFile(io.RawIOBase):
-    """A file read by ranges. Small reads fetch `_MIN_FETCH_BYTES` bytes, so that footers cost one request."""
+    """A file read by ranges, of which the end is known. Small reads fetch more than asked, for what follows them."""
 
-    def __init__(self, path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> None:
-        self._path, self._size, self._read_range = path, size, read_range
+    def __init__(self, store: RangedStore, path: str, size: int, end: bytes) -> None:
+        self._store, self._path, self._size = store, path, size
         self._position = 0
+        self._end_start, self._end = size - len(end), end
         self._buffer_start, self._buffer = 0, b""
+        self._fetched: list[tuple[int, bytes]] = []
         self.failure: Exception | None = None
 
     def readable(self) -> bool:
@@ -279,16 +348,49 @@ class _RangeFile(io.RawIOBase):
         self._position += len(data)
         return data
 
+    def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Fetch ranges together; they replace those fetched before."""
+        missing = [(offset, length) for offset, length in _joined(ranges) if self._known(offset, length) is None]
+        self._fetched = []
+        if not missing:
+            return
+        try:
+            found = self._store.read_ranges(self._path, missing)
+        except Exception as e:
+            self.failure = e
+            raise
+        self._fetched = [(offset, data) for (offset, _), data in zip(missing, found, strict=True)]
+
+    def _known(self, offset: int, length: int) -> bytes | None:
+        """Bytes that were fetched before; None if some were not."""
+        pieces = ((self._end_start, self._end), (self._buffer_start, self._buffer), *self._fetched)
+        for start, data in pieces:
+            if start <= offset and offset + length <= start + len(data):
+                return data[offset - start : offset - start + length]
+        return None
+
     def _fetch(self, offset: int, length: int) -> bytes:
-        start = offset - self._buffer_start
-        if start >= 0 and start + length <= len(self._buffer):
-            return self._buffer[start : start + length]
-        if length >= _MIN_FETCH_BYTES:
-            return self._read_range(self._path, offset, length)
-        first = max(0, min(offset, self._size - _MIN_FETCH_BYTES))
-        self._buffer = self._read_range(self._path, first, min(_MIN_FETCH_BYTES, self._size - first))
+        known = self._known(offset, length)
+        if known is not None:
+            return known
+        if length >= _END_BYTES:
+            return self._store.read_range(self._path, offset, length)
+        first = max(0, min(offset, self._size - _END_BYTES))
+        self._buffer = self._store.read_range(self._path, first, min(_END_BYTES, self._size - first))
         self._buffer_start = first
         return self._buffer[offset - first : offset - first + length]
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order, those that nearly touch made one."""
+    out: list[tuple[int, int]] = []
+    for offset, length in sorted((offset, length) for offset, length in ranges if length > 0):
+        if out and offset <= sum(out[-1]) + _GAP_BYTES:
+            start, before = out[-1]
+            out[-1] = start, max(before, offset + length - start)
+        else:
+            out.append((offset, length))
+    return out
 
 
 def open_output_file(file: Any, failures: Callable[[], AbstractContextManager[Any]]) -> pa.NativeFile:
@@ -328,7 +430,7 @@ class _OutputFile(io.RawIOBase):
             with suppress(Exception):
                 if hasattr(self._file, "discard"):
                     self._file.discard()
-                    self._file.closed = True
+                    self._file.closed = True  # files of fsspec would be written when they are collected
                 else:
                     self._file.close()
             return

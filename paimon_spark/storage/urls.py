@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import builtins
 import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -16,16 +16,21 @@ from paimon_spark.errors import InvalidInputError, StorageError, UnsupportedFeat
 from paimon_spark.options.catalog import ALLOWED_EXTERNAL_PATHS
 from paimon_spark.options.known import is_file_system_option
 from paimon_spark.redaction import has_password
+from paimon_spark.storage.ahead import forget, settle, taken, written
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
+from paimon_spark.storage.remote_options import arguments
+from paimon_spark.storage.store import AtomicCreate, FileInfo, RangedStore, Store, open_ranges
 from paimon_spark.text import integer_of, reason
 
+if TYPE_CHECKING:
+    from paimon_spark.storage.object_store import ObjectStore
+
 _LOCAL: Final = ("file", "local")
-_S3: Final = ("s3", "s3a", "s3n")
 _WEB: Final = ("http", "https")
 _WEBHDFS_PORT: Final = 9870
 """Of Hadoop 3; fsspec takes that of Hadoop 2."""
-_NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "retries")
+_OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "az", "abfs", "abfss")
+"""Schemes of stores without directories; `s3`, `gcs` and `azure` list them too, which need obstore's settings."""
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
@@ -64,30 +69,24 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
 
 
 def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
+    scheme, authority, path = split_url(url)
+    kept = _file_system_options(options)
+    if scheme in _OBJECT_STORES:
+        return _object_store(scheme, authority, path, kept)
     # Imported only here: fsspec costs a Spark worker a tenth of a second, which local tables need not pay.
-    from paimon_spark.storage.clients import check_arguments, check_key_pair, s3_settings
-    from paimon_spark.storage.fsspec_store import FsspecStore, filesystem_class
+    from paimon_spark.storage.clients import check_arguments
+    from paimon_spark.storage.fsspec_store import filesystem_class, fsspec_store
     from paimon_spark.storage.hdfs import SCHEMES as HDFS_SCHEMES
     from paimon_spark.storage.hdfs import HdfsStore
 
-    scheme, authority, path = split_url(url)
-    kept = _file_system_options(options)
-    if scheme in _S3:
-        bucket_path = _trim(authority + "/" + path.lstrip("/"))
-        given = _fsspec_arguments(options)
-        if given:  # else its client need not be imported yet
-            check_arguments("s3", filesystem_class("s3"), given)
-        settings = _merged(s3_settings(options), given)
-        check_key_pair(settings)
-        return RetryingStore(FsspecStore("s3", {**settings, "use_listings_cache": False}, kept)), bucket_path
     if scheme == "memory":
-        return FsspecStore("memory", {}, kept), "/" + _trim(f"{authority}/{path}".strip("/"))
-    arguments = _fsspec_arguments(options)
+        return fsspec_store("memory", {}, kept), "/" + _trim(f"{authority}/{path}".strip("/"))
+    given = arguments(options)
     if scheme in HDFS_SCHEMES:
         return HdfsStore(scheme, authority, kept), _trim(path) or "/"
     # The class says which part of a URL is a host and which a path; this is how fsspec itself asks it.
     of_scheme = filesystem_class(scheme)
-    check_arguments(scheme, of_scheme, arguments)
+    check_arguments(of_scheme, given)
     try:
         path = str(of_scheme._strip_protocol(url))  # noqa: SLF001
     except Exception as e:  # of any file system, such as generic://, which is none by itself
@@ -96,8 +95,23 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
             "store"
         ) from e
     host = authority if authority and not path.lstrip("/").startswith(authority) else ""
-    store = FsspecStore(scheme, {**_host(scheme, authority), **arguments}, kept, host)
+    store = fsspec_store(scheme, {**_host(scheme, authority), **given}, kept, host)
     return RetryingStore(store), _trim(path)
+
+
+def _object_store(scheme: str, authority: str, path: str, options: Mapping[str, str]) -> tuple[Store, str]:
+    from paimon_spark.storage import azure, gcs, s3
+
+    inside = path.lstrip("/")
+    if scheme in s3.SCHEMES:
+        store: ObjectStore = s3.S3Store(s3.s3_settings(options), options, "s3")
+    elif scheme in gcs.SCHEMES:
+        store = gcs.GcsStore(gcs.gcs_settings(options), options, scheme)
+    else:
+        at = authority if "@" in authority else ""
+        store = azure.AzureStore(azure.azure_settings(options, at), options, scheme, at)
+        authority = authority.partition("@")[0]
+    return RetryingStore(store), _trim(f"{authority}/{inside}")
 
 
 def _host(scheme: str, authority: str) -> dict[str, Any]:
@@ -118,12 +132,7 @@ def _host(scheme: str, authority: str) -> dict[str, Any]:
 
 def has_directories(url: str) -> bool:
     """Whether the store of `url` has directories: an object store cannot tell an empty one from a missing one."""
-    scheme = split_url(url)[0]
-    if scheme in _LOCAL:
-        return True
-    from paimon_spark.storage.fsspec_write import has_directories as protocol_has_directories
-
-    return protocol_has_directories("s3" if scheme in _S3 else scheme)
+    return split_url(url)[0] not in _OBJECT_STORES
 
 
 def split_url(url: str) -> tuple[str, str, str]:
@@ -159,56 +168,16 @@ def _file_system_options(options: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in options.items() if is_file_system_option(k) or k == ALLOWED_EXTERNAL_PATHS.key}
 
 
-def _fsspec_arguments(options: Mapping[str, str]) -> dict[str, Any]:
-    """The `fs.*` options as arguments: prefix gone, dots nest, true/false, JSON and sizes become values."""
-    out: dict[str, Any] = {}
-    for key, text in options.items():
-        if not key.startswith("fs.") or key.lower().startswith("fs.s3a."):
-            continue
-        *outer, last = key[3:].split(".")
-        target = out
-        for name in outer:
-            target = target.setdefault(name, {})
-            if not isinstance(target, dict):
-                raise InvalidInputError(f"option {key}: {name} is given both as a value and as a group")
-        target[last] = _value(key, text)
-    return out
-
-
-def _value(key: str, text: str) -> Any:
-    stripped = text.strip()
-    if stripped.lower() in ("true", "false"):
-        return stripped.lower() == "true"
-    if stripped.startswith(("{", "[")):
-        try:
-            return json.loads(stripped)
-        except (ValueError, RecursionError) as e:
-            raise InvalidInputError(f"option {key} is not valid JSON: {e}", option=key) from e
-    number = integer_of(stripped) if key.endswith(_NUMBERS) and not stripped.startswith("-") else None
-    return text if number is None else number
-
-
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`, nested groups joined."""
-    out = dict(base)
-    for key, value in over.items():
-        old = out.get(key)
-        out[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return out
-
-
 T = TypeVar("T")
 _ANSWERED: Final[set[str]] = set()
 """Stores that have answered this process, by identity."""
 
 
-class _RangedStore(Store, Protocol):
-    """A store whose open files are ranges of its own `read_range`."""
+class _RemoteStore(Store, RangedStore, Protocol):
+    """A store whose open files are ranges of its own reads."""
 
     @property
     def options(self) -> Mapping[str, str]: ...
-
-    def size(self, path: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +193,7 @@ class RetryingStore:
         first_delay_s: least wait before the second call; waits double, and up to as much again is added.
     """
 
-    inner: _RangedStore
+    inner: _RemoteStore
     attempts: int = 4
     first_delay_s: float = 0.2
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False, compare=False)
@@ -241,23 +210,46 @@ class RetryingStore:
         return self.inner.url(path)
 
     def read(self, path: str) -> bytes:
+        return bytes(taken(self.identity, path, self.read_now))
+
+    def read_now(self, path: str) -> bytes:
+        """As `read`, whatever was asked ahead."""
         return self._repeat(lambda: self.inner.read(path))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
+        settle(self.identity, path)
         return self._repeat(lambda: self.inner.read_range(path, offset, length))
 
     def read_many(self, paths: list[str]) -> list[bytes]:
+        for path in paths:
+            settle(self.identity, path)
         return self._repeat(lambda: self.inner.read_many(paths))
 
-    def open(self, path: str) -> pa.NativeFile:
-        size = self._repeat(lambda: self.inner.size(path))
-        return open_ranges(path, size, self.read_range)
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return self._repeat(lambda: self.inner.read_ranges(path, ranges))
+
+    def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
+        settle(self.identity, path)
+        return self._repeat(lambda: self.inner.read_end(path, length, expected))
+
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
+        return open_ranges(self, path, size)
 
     def exists(self, path: str) -> bool:
+        settle(self.identity, path)
         return self._repeat(lambda: self.inner.exists(path))
 
     def list(self, directory: str) -> list[FileInfo]:
+        return list(taken(self.identity, directory, self.list_now, is_list=True))
+
+    def list_now(self, directory: str) -> builtins.list[FileInfo]:
+        """As `list`, whatever was asked ahead."""
         return self._repeat(lambda: self.inner.list(directory))
+
+    def list_tree(self, directory: str) -> Mapping[str, builtins.list[FileInfo]] | None:
+        """The entries of a directory and of all below it, by path; None where the store lists one at a time."""
+        whole = getattr(self.inner, "list_tree", None)
+        return None if whole is None else self._repeat(lambda: whole(directory))
 
     @property
     def atomic_create(self) -> AtomicCreate:
@@ -268,27 +260,37 @@ class RetryingStore:
         return self.inner.renames_directories
 
     def create_exclusive(self, path: str, data: bytes) -> None:
+        forget(self.identity, path)
         self.inner.create_exclusive(path, data)
 
     def write(self, path: str, data: bytes) -> None:
-        self._repeat(lambda: self.inner.write(path, data))
+        written(self.identity, path, lambda: self._repeat(lambda: self.inner.write(path, data)), len(data))
 
     def open_output(self, path: str) -> pa.NativeFile:
-        return self.inner.open_output(path)
+        upload = getattr(self.inner, "open_upload", None)
+        return self.inner.open_output(path) if upload is None else upload(path, self.write)
 
     def delete(self, path: str) -> None:
+        settle(self.identity, path)
+        forget(self.identity, path)
         self._repeat(lambda: self.inner.delete(path))
 
     def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            settle(self.identity, path)
+            forget(self.identity, path)
         self._repeat(lambda: self.inner.delete_many(paths))
 
     def delete_tree(self, directory: str) -> None:
+        forget(self.identity, directory)
         self._repeat(lambda: self.inner.delete_tree(directory))
 
     def make_directory(self, directory: str) -> None:
         self._repeat(lambda: self.inner.make_directory(directory))
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
+        forget(self.identity, old)
+        forget(self.identity, new)
         self.inner.rename_tree(old, new, last)
 
     def _repeat(self, call: Callable[[], T]) -> T:

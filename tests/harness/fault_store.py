@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
@@ -18,7 +19,7 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import PaimonError, StorageError
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
+from paimon_spark.storage.store import AtomicCreate, FileInfo, KnownRanges, Store, open_ranges
 
 T = TypeVar("T")
 
@@ -155,12 +156,13 @@ class FaultStore:
     def read_many(self, paths: list[str]) -> list[bytes]:
         return self._call("read_many", " ".join(paths), lambda: self.inner.read_many(paths))
 
-    def open(self, path: str) -> pa.NativeFile:
-        def size() -> int:
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
+        def find_size() -> int:
             with self.inner.open(path) as file:
                 return int(file.size())
 
-        return open_ranges(path, self._call("open", path, size), self.read_range)
+        found = self._call("open", path, find_size)
+        return open_ranges(KnownRanges(found, partial(self.read_range, path)), path, found)
 
     def exists(self, path: str) -> bool:
         return self._call("exists", path, lambda: self.inner.exists(path))

@@ -44,6 +44,21 @@ def s3_server() -> Iterator[dict[str, str]]:
         server.stop()
 
 
+@contextmanager
+def counted_requests() -> Iterator[list[str]]:
+    """The methods of the requests that servers of this process get meanwhile."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+
+    call, requests = DomainDispatcherApplication.__call__, list[str]()
+
+    def note(self: Any, environ: Any, start_response: Any) -> Any:
+        requests.append(environ["REQUEST_METHOD"])
+        return call(self, environ, start_response)
+
+    with patch.object(DomainDispatcherApplication, "__call__", note):
+        yield requests
+
+
 def make_bucket(options: dict[str, str], name: str) -> Any:
     """A client of the server, which has made a bucket; it remembers no listing. `options` are those of `s3_server`."""
     import fsspec

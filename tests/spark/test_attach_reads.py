@@ -127,7 +127,7 @@ PARTITIONS: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
     "TIMESTAMP3": (
         pa.timestamp("ms"),
         [datetime(2020, 1, 1, 1, 2, 3, 4000), datetime(1500, 1, 1), None],
-        ["TIMESTAMP_NTZ'2020-01-01 01:02:03.004'", "TIMESTAMP_NTZ'2020-01-01 01:02:03.0040001'"],
+        ["TIMESTAMP_NTZ'2020-01-01 01:02:03.004'", "TIMESTAMP_NTZ'2020-01-01 01:02:03.004001'"],
     ),
     "TIMESTAMP6": (
         pa.timestamp("us"),

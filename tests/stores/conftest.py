@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+import fsspec
 import pytest
 
-from paimon_spark.storage.fsspec_store import make_filesystem
 from tests.interop import peers
 from tests.stores import servers
 
@@ -70,7 +70,7 @@ def warehouse(request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
             return f"webhdfs://{node.web}/{name}", {"fs.user": os.environ.get("USER", "root")}
         case "azure":
             options = request.getfixturevalue("azure_options")
-            make_filesystem("abfs", {k.removeprefix("fs."): v for k, v in options.items()}).mkdir(name)
+            fsspec.filesystem("abfs", **{k.removeprefix("fs."): v for k, v in options.items()}).mkdir(name)
             return f"abfs://{name}/wh", options
         case "versitygw":
             return f"s3://bucket/{name}", request.getfixturevalue("s3_options")

@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape
 
 from tests.harness.server_start import ServerError, first_line, log_end, reserved_port, wait_for_answer
 from tests.interop import peers
+from tests.stores.gcs_front import xml_front
 
 _JAVA = Path(__file__).resolve().parent / "java"
 
@@ -82,15 +83,15 @@ def s3() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def gcs() -> Iterator[dict[str, str]]:
-    """fake-gcs-server in memory, which has the bucket `bucket`; gives the options that reach it."""
+    """fake-gcs-server in memory, which has the bucket `bucket`; gives the options that reach its XML interface."""
     with reserved_port() as port, tempfile.TemporaryDirectory(prefix="gcs-") as folder:
         address = f"http://127.0.0.1:{port}"
         Path(folder, "data", "bucket").mkdir(parents=True)
         options = {"-scheme": "http", "-host": "127.0.0.1", "-port": str(port), "-backend": "memory"}
         options |= {"-public-host": f"127.0.0.1:{port}", "-external-url": address, "-data": f"{folder}/data"}
         command = [str(peers.program("fake-gcs-server")), *(word for pair in options.items() for word in pair)]
-        with _server(command, f"{address}/storage/v1/b", folder):
-            yield {"fs.endpoint_url": address, "fs.token": "anon", "fs.project": "test"}
+        with _server(command, f"{address}/storage/v1/b", folder), xml_front(port) as front:
+            yield {"fs.endpoint_url": front, "fs.token": "anon", "fs.project": "test"}
 
 
 _AZURE_ACCOUNT = "devstoreaccount1"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.cli.progress import Bar, Log
+from paimon_spark.cli.progress import Log, _Bar
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import plain
 from paimon_spark.progress import Progress
@@ -169,7 +169,7 @@ def test_logs_get_a_plain_line_every_ten_seconds(total: int | None, line: str) -
 
 def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     clock, stream = Clock(), Stream()
-    bar = Bar(stream, clock)  # type: ignore[arg-type]
+    bar = _Bar(stream, clock)  # type: ignore[arg-type]
     bar.show(Progress("copy\x1b", 1, 2, "files"))
     assert stream.text == ""
     clock.now = 1.0

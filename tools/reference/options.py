@@ -63,8 +63,12 @@ VERSIONS: Final = {
 
 PLACES: Final = {
     "warehouse": "Path or URL of the warehouse; the default is `PAIMON_WAREHOUSE`, then the configuration file.",
-    "fs.<key>": "Passed to fsspec as `<key>`, such as `fs.key`, `fs.secret`, `fs.endpoint_url`.",
+    "fs.<key>": (
+        "Setting of the store by the name that fsspec's clients give it, such as `fs.key`, `fs.secret`, "
+        "`fs.endpoint_url` ([all of object stores](../tasks/stores-and-catalogs.md#options))."
+    ),
     "s3.endpoint, s3.access-key, s3.secret-key, s3.path.style.access, s3.region": "S3 settings, with Paimon's names.",
+    "gs.<key>, azure.<key>": "Settings of Google Cloud Storage and Azure, with Hadoop's names.",
 }
 
 SETTINGS: Final = {

@@ -49,6 +49,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests, write_manifest, write_manifest_list
 from paimon_spark.options.write import CommitOptions
 from paimon_spark.redaction import get_logger
+from paimon_spark.storage.ahead import side_by_side
 from paimon_spark.text import integer_of
 
 _LOG = get_logger(__name__)
@@ -115,6 +116,11 @@ class SnapshotWriter:
             CommitConflictError: index changes do not fit those of the head, or the schema is newer than an adopted one.
             StorageError: a file cannot be read or written.
         """
+        # Nothing reads a manifest or a list before the snapshot names it, so they may come to be in any order.
+        with side_by_side(self._handle.store):
+            return self._prepared(changes, head, schema_id, time_ms)
+
+    def _prepared(self, changes: Changes, head: Snapshot | None, schema_id: int, time_ms: int) -> Prepared | None:
         if isinstance(self._request, Adopt):
             return self._adopted(self._request, schema_id, time_ms)
         before = [] if head is None else data_manifests(self._handle, head)

@@ -63,6 +63,7 @@ from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.redaction import get_logger
+from paimon_spark.storage.ahead import ahead
 from paimon_spark.text import id_of
 
 _LOG = get_logger(__name__)
@@ -228,6 +229,13 @@ def _find_lock(handle: TableHandle) -> LockFile | None:
 
 
 def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> bool:
+    layout = handle.layout
+    files = [layout.snapshot_path(snapshot.id) for snapshot in (made, base) if snapshot is not None]
+    with ahead(handle.store, [layout.main_branch_file, *files] if layout.branch == MAIN else files):
+        return _has_history(handle, made, base)
+
+
+def _has_history(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> bool:
     layout = handle.layout
     if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
         return False

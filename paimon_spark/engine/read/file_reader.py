@@ -171,6 +171,7 @@ def iter_rows(
         open_files,
         wanted,
         split.rows,
+        size=file.file_size,
     )
     for first, count, arrays in read_rows(read):
         kept = None if deleted is None else kept_rows(deleted, first, count)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.read.data_evolution import read_evolved
 from paimon_spark.engine.read.evolution import WHOLE, default_values, finishing_cuts, reading_schema
+from paimon_spark.engine.read.files_ahead import small_files_ahead
 from paimon_spark.engine.read.metadata_columns import (
     is_of_file,
     nanoseconds_of,
@@ -44,8 +45,13 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
         UnsupportedFeatureError: a format, type or layout that cannot be read.
         DataError: rows cannot be merged or cast; a NOT NULL column holds a null.
     """
+    with small_files_ahead(request, split) as asked:
+        yield from _read_split(asked, split)
+
+
+def _read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     if request.with_row_kind and _has_only_inserts(request, split):
-        yield from with_kind(RowKind.INSERT, request, read_split(replace(request, with_row_kind=False), split))
+        yield from with_kind(RowKind.INSERT, request, _read_split(replace(request, with_row_kind=False), split))
         return
     schema = output_schema(request)
     nanoseconds = {c: of for c in request.columns if (of := nanoseconds_of(request, c)) is not None}

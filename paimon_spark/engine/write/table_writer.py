@@ -32,6 +32,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
+from paimon_spark.storage.ahead import side_by_side
 from paimon_spark.types import TRACKING_FIELDS, RowKind
 
 # Far apart instead of interleaved: without keys files are read in the order of their numbers, which so is the order of
@@ -105,7 +106,9 @@ class TableWriter:
 
     def close(self) -> list[CommitMessage]:
         """Finish all files: one message for each bucket that got rows. Raises as `write`."""
-        messages = self._router.close()
+        # No other process knows the files before they are committed.
+        with side_by_side(self._request.handle.store):
+            messages = self._router.close()
         if messages:
             inserted, _, updated, deleted = self._rows.tolist()
             messages[0] = replace(messages[0], rows=RowCounts(inserted - self._bucketing.dropped, updated, deleted))

@@ -55,6 +55,7 @@ from paimon_spark.format.data_files.requests import (
 )
 from paimon_spark.options.data_files import zstd_level
 from paimon_spark.options.descriptor import Option, boolean, memory_size, string
+from paimon_spark.storage.store import prefetch
 from paimon_spark.types import DataField, DataType, RowType, TimestampType
 
 _FETCHED_BYTES: Final = 64 << 20
@@ -115,6 +116,16 @@ class _Decoder:
         self._leaves = [leaf_of(i, c) for i, c in wanted]
         self._texts = TextReader(source, metadata, self._leaves, is_local=_is_local(source))
         self._columns: list[tuple[int, Convert | None]] | None = None
+        self._source, self._prefetches = source, bool(options["pre_buffer"])
+
+    def _ranges(self, group: int) -> Iterator[tuple[int, int]]:
+        """Offsets and bytes of the wanted columns of a row group."""
+        for leaf in self._leaves:
+            chunk = self._file.metadata.row_group(group).column(leaf.number)
+            start = chunk.data_page_offset
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                start = min(start, chunk.dictionary_page_offset)
+            yield start, chunk.total_compressed_size
 
     def rows(self) -> Iterator[Rows]:
         for first, groups, count in _runs(self._file, self._read):
@@ -123,6 +134,8 @@ class _Decoder:
                     n = min(self._read.batch_rows, count - start)
                     yield Rows(first + start, n, [pa.nulls(n, arrow_type(f.type)) for f in self._read.fields])
                 continue
+            if self._prefetches:
+                prefetch(self._source, [r for group in groups for r in self._ranges(group)])
             done = 0
             for batch in self._batches(groups):
                 yield Rows(first + done, batch.num_rows, self._arrays(batch))

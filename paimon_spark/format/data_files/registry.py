@@ -30,7 +30,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, FileWriter, Rows, WrittenFile
-from paimon_spark.storage.store import FileInfo, ReadableStore, open_ranges
+from paimon_spark.storage.store import FileInfo, KnownRanges, ReadableStore, open_ranges
 
 _COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
 _SEVERAL_PARTS: Final = frozenset(("blob", "vector"))
@@ -264,8 +264,10 @@ class _SliceStore:
     def read_many(self, paths: list[str]) -> list[bytes]:
         return [self.read(p) for p in paths]
 
-    def open(self, path: str) -> pa.NativeFile:
-        return open_ranges(path, self.length, self.read_range)
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
+        return open_ranges(
+            KnownRanges(self.length, lambda offset, length: self.read_range(path, offset, length)), path, size
+        )
 
     def exists(self, path: str) -> bool:
         return self.inner.exists(self.path)

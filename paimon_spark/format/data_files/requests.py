@@ -82,6 +82,7 @@ class FileRead:
         open_files: how many files are read side by side with this one, itself included; they share the memory
             for bytes not decoded yet, and for decoded ones.
         in_parts: decode no more than `batch_rows` at a time, whatever it costs.
+        size: bytes of the file as its manifest has them, which saves looking them up; None if not known.
     """
 
     store: ReadableStore
@@ -95,6 +96,7 @@ class FileRead:
     wanted: npt.NDArray[np.bool_] | None = None
     rows: tuple[int, int] | None = None
     in_parts: bool = False
+    size: int | None = None
 
     def rows_of(self, row_bytes: int) -> int:
         """Rows to decode at a time where a row has so many bytes, or more."""
@@ -110,7 +112,7 @@ class FileRead:
 @contextmanager
 def opened(read: FileRead) -> Iterator[pa.NativeFile]:
     """The file, for Arrow. A store that fails meanwhile fails with its own error, not with Arrow's about it."""
-    with read.store.open(read.path) as source:
+    with read.store.open(read.path, read.size) as source:
         try:
             yield source
         except (pa.ArrowException, OSError) as e:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from paimon_spark.errors import FileMissingError, StorageError
-from paimon_spark.storage import clients, fsspec_store, urls
+from paimon_spark.storage import urls
 from paimon_spark.storage.fsspec_store import FsspecStore, is_retryable
-from paimon_spark.storage.urls import RetryingStore
+from paimon_spark.storage.object_store import ObjectStore, Settings
+from paimon_spark.storage.s3 import S3Store
+from paimon_spark.storage.urls import RetryingStore, open_store
 
 
 class Flaky(FsspecStore):
@@ -28,8 +32,8 @@ class Flaky(FsspecStore):
             raise self.failures.pop(0)
         return b"ok"
 
-    def size(self, path: str) -> int:
-        return 10
+    def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
+        return b"", 10
 
     def create_exclusive(self, path: str, data: bytes) -> None:
         self.read(path)
@@ -55,38 +59,25 @@ def closed_port() -> int:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "named"),
+    ("url", "options"),
     [
-        ("gs", {"endpoint_url": "http://{}", "token": "anon"}),
-        ("abfs", {"account_name": "shop", "account_host": "{}"}),
-        ("abfss", {"connection_string": "AccountName=shop;AccountKey=a2V5PT0=;BlobEndpoint=http://{}/shop;"}),
-        ("az", {"account_name": "no account has such a name"}),
+        ("gs://b/wh", {"fs.endpoint_url": "http://{}", "fs.token": "anon"}),
+        ("abfs://b/wh", {"fs.account_name": "shop", "fs.account_host": "http://{}", "fs.account_key": "a2V5PT0="}),
+        ("abfss://b/wh", {"fs.connection_string": "AccountName=shop;AccountKey=a2V5PT0=;BlobEndpoint=http://{}/shop;"}),
+        ("s3://b/wh", {"s3.endpoint": "http://{}", "s3.access-key": "k", "s3.secret-key": "s"}),
+        ("az://b/wh", {"fs.account_name": "no-account-has-such-a-name", "fs.account_key": "a2V5PT0="}),
     ],
 )
-def test_the_clients_of_google_and_azure_do_not_try_an_address_where_nothing_listens(
-    monkeypatch: pytest.MonkeyPatch, protocol: str, named: dict[str, str]
-) -> None:
-    made: list[str] = []
-    monkeypatch.setattr(fsspec_store, "make_filesystem", lambda protocol, arguments: made.append(protocol))
-    monkeypatch.setattr(clients, "getproxies", dict)
-    arguments = {key: value.format(f"127.0.0.1:{closed_port()}") for key, value in named.items()}
+def test_an_address_where_nothing_listens_is_not_tried_for_long(url: str, options: dict[str, str]) -> None:
+    address = f"127.0.0.1:{closed_port()}"
+    store, path = open_store(url, {key: value.format(address) for key, value in options.items()})
+    assert isinstance(store, RetryingStore) and isinstance(store.inner, ObjectStore)
+    waits: list[float] = []
     with pytest.raises(StorageError, match=r"^nothing answers at .*: correct the endpoint, or try later") as e:
-        FsspecStore(protocol, arguments).exists("bucket/wh")
+        replace(store, sleep=waits.append).exists(path)
     assert e.value.retryable and e.value.context["unreachable"]
-    assert (clients.given_address(protocol, arguments) or "?") in str(e.value)
-    assert not made
-    monkeypatch.setattr(clients, "getproxies", lambda: {"https": "http://proxy:3128"})
-    clients.check_reachable(protocol, arguments)  # only the proxy knows
-
-
-def test_an_address_where_something_listens_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"http://127.0.0.1:{server.getsockname()[1]}"
-        clients.check_reachable("gs", {"endpoint_url": address})
-        clients.check_reachable("abfs", {"connection_string": f"BlobEndpoint={address}/shop"})
-    for protocol, arguments in (("gs", {}), ("abfs", {"connection_string": "UseDevelopmentStorage=true"})):
-        assert clients.given_address(protocol, arguments) is None
-        clients.check_reachable(protocol, arguments)
+    assert (store.inner.address() or "?") in str(e.value)
+    assert waits == []
 
 
 def busy() -> StorageError:
@@ -113,37 +104,81 @@ def test_a_store_that_cannot_be_reached_is_asked_again_only_if_it_has_answered(m
     assert (store.read("x"), inner.calls) == (b"ok", 4)
 
 
-def caused(error: Exception, cause: str) -> Exception:
-    error.__cause__ = RuntimeError(cause)
-    return error
+class NotFoundError(FileNotFoundError):
+    """As obstore's."""
+
+
+class GenericError(Exception):
+    """As obstore's."""
+
+
+def answered(status: str, body: str = "", kind: type[Exception] = GenericError) -> Exception:
+    return kind(
+        f"Generic S3 error: Error performing GET http://h:1/lake/x?list-type=2&sig=hush in 2ms - Server returned "
+        f"non-2xx status code: {status}: {body}\n\nDebug source: Generic {{ status: {status[:3]} }}"
+    )
+
+
+def unanswered(kind: str, cause: str) -> Exception:
+    return GenericError(
+        "Generic S3 error: Error performing GET http://h:1/lake/x in 2s, after 2 retries, max_retries: 2 - HTTP "
+        f"error: error sending request\n\nDebug source: Generic {{ HttpError {{ kind: {kind}, source: {cause} }} }}"
+    )
+
+
+REFUSED = 'Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }'
 
 
 @pytest.mark.parametrize(
-    "cause",
+    ("verb", "cause", "told", "retryable"),
     [
-        FileNotFoundError("The specified bucket does not exist"),
-        OSError("NoSuchBucket: lake"),
-        caused(
-            FileNotFoundError("Not Found"),
-            "An error occurred (404) when calling the ListObjectsV2 operation: Not Found",  # no S3 server
+        (
+            "read",
+            answered("404 Not Found", "<Code>NoSuchBucket</Code>", NotFoundError),
+            "there is no bucket 'lake' at",
+            False,
         ),
+        ("list", answered("404 Not Found"), "there is no bucket 'lake' at http://h:1: correct", False),
+        ("read", answered("404 Not Found", "", NotFoundError), "there is no file s3://lake/x", False),
+        (
+            "write",
+            answered("503 Slow Down", "<Code>SlowDown</Code>"),
+            "cannot write s3://lake/x: 503 Slow Down: Slow",
+            True,
+        ),
+        ("write", answered("400 Bad Request"), "cannot write s3://lake/x: 400 Bad Request$", False),
+        (
+            "read",
+            answered("301 Moved", "<Code>PermanentRedirect</Code>"),
+            "is in another region .* give s3.region",
+            False,
+        ),
+        (
+            "read",
+            answered("403 Forbidden", "<Code>AccessDenied</Code>"),
+            "refuses access to s3://lake .*AccessDenied",
+            False,
+        ),
+        ("read", unanswered("Connect", REFUSED), r"nothing answers at http://h:1: .*\(Connection refused\)", True),
+        ("read", unanswered("Timeout", "TimedOut"), "cannot read s3://lake/x: no answer in time", True),
+        ("read", unanswered("Decode", "IncompleteBody"), "cannot read s3://lake/x: ", True),
+        ("read", unanswered("Connect", "InvalidMessage(InvalidContentType)"), "does not answer to https://", False),
+        ("read", unanswered("Connect", "InvalidCertificate, invalid peer certificate: Expired"), "cannot read", False),
+        (
+            "read",
+            GenericError("GET http://169.254.169.254/latest/api/token"),
+            "no login is given for s3://lake;",
+            False,
+        ),
+        ("read", ValueError("Could not parse path"), "cannot read s3://lake/x: Could not parse path", False),
     ],
 )
-def test_a_bucket_that_does_not_exist_is_no_empty_one(cause: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Missing:
-        def __getattr__(self, name: str) -> Callable[..., None]:
-            def fail(*_: object, **__: object) -> None:
-                if name != "invalidate_cache":
-                    raise cause
-
-            return fail
-
-    store = FsspecStore("s3", {"endpoint_url": "http://h:1"})
-    monkeypatch.setattr(store, "_fs", Missing)
-    for ask in (store.exists, store.list, store.read):
-        with pytest.raises(StorageError, match=r"^there is no bucket 'lake' at http://h:1: correct") as raised:
-            ask("lake/wh")
-        assert not isinstance(raised.value, FileMissingError) and not raised.value.retryable
+def test_errors_of_object_stores_say_what_to_do(verb: str, cause: Exception, told: str, retryable: bool) -> None:
+    store = S3Store(Settings({"endpoint": "http://h:1"}), scheme="s3")
+    error = store.failure(verb, "lake/x", cause)
+    assert re.search(told, str(error)) and "hush" not in str(error) and "\n" not in str(error)
+    assert error.retryable is retryable
+    assert isinstance(error, FileMissingError) is ("no file" in told)
 
 
 def test_repeats_are_bounded() -> None:

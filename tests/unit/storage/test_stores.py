@@ -18,13 +18,13 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from paimon_spark.errors import FileAlreadyThereError, StorageError
-from paimon_spark.storage import fsspec_write as s3
 from paimon_spark.storage import local as no_replace
+from paimon_spark.storage import s3, store
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, Store
 from paimon_spark.storage.urls import open_store
-from tests.harness.s3_server import make_bucket, s3_server
+from tests.harness.s3_server import counted_requests, make_bucket, s3_server
 from tests.harness.store_contract import StoreContract, race_processes, race_threads
 
 
@@ -260,8 +260,7 @@ class TestS3(StoreContract):
             store.read(root)
         assert "hush-hush" not in str(caught.value) + repr(store)
 
-    def test_a_server_that_is_gone_is_worth_a_retry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    def test_a_server_that_is_gone_is_worth_a_retry(self) -> None:
         store, root = open_store(
             "s3://bucket/x", {"s3.endpoint": "http://127.0.0.1:9", "s3.access-key": "a", "s3.secret-key": "b"}
         )
@@ -312,27 +311,90 @@ class TestS3(StoreContract):
         with pytest.raises(FileAlreadyThereError):
             store.create_exclusive(f"{place.root}/s/1", b"2")
 
+    def test_markers_of_directories_below_go_too(self, place: FilledBy) -> None:
+        for name in ("d/", "d/a b=ü/", "d/e/f/"):
+            place.client.pipe_file(f"{place.root}/{name}", b"")
+        place.put(f"{place.root}/d/x", b"1")
+        place.put(f"{place.root}/d2/x", b"1")
+        place.store.delete_tree(f"{place.root}/d")
+        assert [i.name for i in place.store.list(place.root)] == ["d2"]
+        assert place.client.find(place.root) == [f"{place.root}/d2/x"]
+
     @pytest.mark.ci
     def test_a_refused_removal_is_an_error(self, place: FilledBy, monkeypatch: pytest.MonkeyPatch) -> None:
-        fs = place.store.inner._fs()  # type: ignore[attr-defined]
-        answer = {"Errors": [{"Key": "wh/x", "Code": "AccessDenied", "Message": "no"}]}
-        monkeypatch.setattr(fs, "call_s3", lambda *args, **kwargs: answer)
-        with pytest.raises(StorageError, match="wh/x: AccessDenied"):
+        from moto.s3.responses import S3Response
+
+        refused = """<?xml version="1.0"?><DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Error>
+            <Key>wh/x</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"""
+        monkeypatch.setattr(S3Response, "_bucket_response_delete_keys", lambda self, *_: (200, {}, refused))
+        with pytest.raises(StorageError, match=r"cannot delete .*AccessDenied") as caught:
             place.store.delete_many([f"{place.root}/x"])
+        assert not caught.value.retryable
 
     @pytest.mark.ci
     def test_a_failed_write_uploads_nothing(self, place: FilledBy, monkeypatch: pytest.MonkeyPatch) -> None:
+        from moto.s3.responses import S3Response
+
+        monkeypatch.setattr(S3Response, "put_object", lambda self: (400, {}, "<Error><Code>Broken</Code></Error>"))
+        monkeypatch.setattr(S3Response, "upload_part", lambda self: (400, {}, "<Error><Code>Broken</Code></Error>"))
         out = place.store.open_output(f"{place.root}/f")
-        fs = place.store.inner._fs()  # type: ignore[attr-defined]
 
-        def down(*args: Any, **kwargs: Any) -> None:
-            raise TimeoutError("slow")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(fs, "call_s3", down)
-            patched.setattr(type(fs.open(f"{place.root}/g", "wb")), "_call_s3", down)
-            with pytest.raises(StorageError, match=r"cannot write .*slow") as caught:
+        def write() -> None:
+            for _ in range(9):  # parts are sent while more is written
                 out.write(b"1" * (9 << 20))
-        assert caught.value.retryable
+
+        with pytest.raises(StorageError, match=r"cannot write .*Broken"):
+            write()
         out.close()
         assert not place.store.exists(f"{place.root}/f")
+        with (
+            pytest.raises(StorageError, match=r"cannot write .*Broken"),
+            place.store.open_output(f"{place.root}/g") as out,
+        ):
+            out.write(b"1")
+        assert not place.store.exists(f"{place.root}/g")
+
+    def test_a_small_file_is_one_request_and_a_large_one_several(self, place: FilledBy) -> None:
+        with counted_requests() as requests:
+            with place.store.open_output(f"{place.root}/small") as out:
+                out.write(b"1" * 1000)
+            assert requests == ["PUT"]
+            requests.clear()
+            with place.store.open(f"{place.root}/small", 1000) as file:
+                assert file.read(10) == b"1" * 10 and file.size() == 1000
+            assert requests == ["GET"]
+            requests.clear()
+            with place.store.open(f"{place.root}/small") as file:
+                assert file.read() == b"1" * 1000
+            assert requests == ["GET"]
+            place.put(f"{place.root}/large", bytes(3 << 20))
+            requests.clear()
+            with place.store.open(f"{place.root}/large", 3 << 20) as file:
+                store.prefetch(file, [(0, 10), (1 << 20, 10), (2 << 20, 200_000)])
+                for offset, length in ((0, 10), (1 << 20, 10), (2 << 20, 200_000), ((3 << 20) - 8, 8)):
+                    file.seek(offset)
+                    assert file.read(length) == bytes(length)
+            assert 2 <= len(requests) <= 4 and set(requests) == {"GET"}
+
+    def test_a_tree_is_listed_as_its_directories_are(self, place: FilledBy) -> None:
+        for path in ("t/a", "t/x/1", "t/x/y/2", "t2/b"):
+            place.put(f"{place.root}/{path}", b"1")
+        place.client.pipe_file(f"{place.root}/t/x/", b"")
+        place.client.pipe_file(f"{place.root}/t/", b"")
+        with counted_requests() as requests:
+            found = place.store.list_tree(f"{place.root}/t")  # type: ignore[attr-defined]
+        assert requests == ["GET"]
+        assert found == {d: place.store.list(d) for d in (f"{place.root}/{name}" for name in ("t", "t/x", "t/x/y"))}
+        assert place.store.list_tree(f"{place.root}/none") == {f"{place.root}/none": []}  # type: ignore[attr-defined]
+
+    def test_listings_tell_the_digest_of_a_content(self, place: FilledBy) -> None:
+        place.store.write(f"{place.root}/x", b"abc")
+        assert [i.digest for i in place.store.list(place.root)] == ["900150983cd24fb0d6963f7d28e17f72"]
+
+    def test_a_size_that_metadata_has_wrong_does_no_harm(self, place: FilledBy) -> None:
+        data = bytes(range(256)) * 8192
+        place.put(f"{place.root}/x", data)
+        for claimed in (0, 10, 1000, len(data) - 1, len(data) + 1, 1 << 40):
+            with place.store.open(f"{place.root}/x", claimed) as file:
+                assert file.size() == len(data)
+                assert file.read() == data

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import socket
@@ -18,9 +21,13 @@ import fsspec
 import pytest
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
-from paimon_spark.storage.fsspec_store import FsspecStore
+from paimon_spark.storage.fsspec_store import FsspecStore, fsspec_store
 from paimon_spark.storage.hdfs import HdfsStore
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.object_store import ObjectStore
+from paimon_spark.storage.obstore_client import CLIENT
+from paimon_spark.storage.s3 import S3Store
+from paimon_spark.storage.store import AtomicCreate
 from paimon_spark.storage.urls import RetryingStore, external_path, open_store
 
 
@@ -58,17 +65,14 @@ def test_s3_paths_begin_with_the_bucket(scheme: str) -> None:
     assert store.url(path) == "s3://bucket/a/b"
 
 
-def settings(options: dict[str, str]) -> dict[str, Any]:
-    store, _ = open_store("s3://b/t", options)
+def settings(options: dict[str, str], url: str = "s3://b/t") -> dict[str, Any]:
+    """What obstore is given, by its own names, but for how long it waits."""
+    store, _ = open_store(url, options)
     assert isinstance(store, RetryingStore)
-    assert isinstance(store.inner, FsspecStore)
-    found = dict(store.inner.storage_options)
-    assert found.pop("use_listings_cache") is False, "a listing may not be stale"
-    return found
-
-
-PATIENCE = {"connect_timeout": 2, "retries": {"mode": "standard", "total_max_attempts": 3}}
-"""An address where nothing answers is told within ten seconds."""
+    assert isinstance(store.inner, ObjectStore)
+    found = store.inner.settings
+    client = {k: v for k, v in found.client.items() if k not in CLIENT}
+    return {**found.config, **client, **({"login": dict(found.login)} if found.login else {})}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +99,32 @@ def test_misspelt_settings_of_s3_are_refused_by_name(options: dict[str, str], to
         ("s3://b/t", {"fs.endpoint_ulr": "x"}, r"unknown option 'fs\.endpoint_ulr'; did you mean 'fs\.endpoint_url'"),
         ("gs://b/t", {"fs.projct": "x"}, r"unknown option 'fs\.projct'; did you mean 'fs\.project'"),
         ("abfs://b/t", {"fs.acount_name": "x"}, r"'fs\.acount_name'; did you mean 'fs\.account_name'"),
+        (
+            "s3://b/t",
+            {"fs.default_block_size": "9"},
+            r"'fs\.default_block_size' tunes a client of fsspec.*leave it out",
+        ),
+        ("s3://b/t", {"fs.config_kwargs": '{"read_timeout": 3}'}, r"'fs\.config_kwargs\.read_timeout' tunes a client"),
+        ("s3://b/t", {"fs.nonsense": "9"}, r"unknown option 'fs\.nonsense'"),
+        ("s3://b/t", {"s3.nonsense": "9"}, r"unknown option 's3\.nonsense'"),
+        ("s3://b/t", {"fs.s3a.bucket.b.endpoint": "h"}, r"is of one bucket.* give fs\.s3a\.endpoint"),
+        ("s3://b/t", {"fs.s3a.aws.credentials.provider": "com.acme.Vault"}, r"names Vault, which runs in Java alone"),
+        ("s3://b/t", {"fs.s3a.encryption.algorithm": "rot13"}, r"= 'rot13': expected one of SSE-S3"),
+        ("s3://b/t", {"fs.client_kwargs.verify": "/no/ca.pem"}, r"fs\.client_kwargs\.verify names /no/ca\.pem, which"),
+        ("gs://b/t", {"gs.auth.typ": "x"}, r"unknown option 'gs\.auth\.typ'; did you mean 'gs\.auth\.type'"),
+        ("gs://b/t", {"fs.gs.auth.type": "PASSWORD"}, r"= 'PASSWORD': expected one of SERVICE_ACCOUNT_JSON_KEYFILE"),
+        ("gs://b/t", {"fs.token": "browser"}, r"option fs\.token = 'browser' is not supported"),
+        (
+            "gs://b/t",
+            {"gs.auth.service.account.json.keyfile": "/no"},
+            r"there is no file /no, which option fs\.gs\.auth",
+        ),
+        ("gs://b/t", {"fs.consistency": "md5"}, r"'fs\.consistency' tunes a client of fsspec"),
+        ("abfs://b/t", {"fs.max_concurrency": "2"}, r"'fs\.max_concurrency' tunes a client of fsspec"),
+        ("abfs://b/t", {"azure.acount.key": "x"}, r"unknown option 'azure\.acount\.key'"),
+        ("abfs://b/t", {"fs.azure.account.auth.type": "Magic"}, r"= 'Magic': expected one of SharedKey"),
+        ("abfs://b/t", {"fs.account_key": "?"}, r"option fs\.account_key is no key of Azure"),
+        ("abfs://b/t", {"fs.connection_string": "x;y"}, r"fs\.connection_string has a part without ="),
         ("s3://b/t", {"fs.endpoint_url": "h:1"}, r"option fs\.endpoint_url = 'h:1' lacks http:// or https://"),
         ("s3://b/t", {"s3.access-key": "k"}, r"option s3\.access-key is given without s3\.secret-key; give both"),
         ("s3://b/t", {"fs.s3a.secret.key": "k"}, r"option s3\.secret-key is given without s3\.access-key"),
@@ -106,16 +136,8 @@ def test_options_of_other_clients_are_refused_by_name(url: str, options: dict[st
         open_store(url, options)
 
 
-def test_arguments_of_every_file_system_are_no_misspelt_options() -> None:
-    known = {"fs.skip_instance_cache": "true", "fs.listings_expiry_time": "1", "fs.max_concurrency": "2"}
-    open_store("s3://b/t", known)
-    open_store("gs://b/t", {"fs.token": "ya29.a/0"})  # no path
-
-
-def test_an_argument_that_a_client_does_not_have_is_named() -> None:
-    store, path = open_store("s3://b/t", {"fs.end_point": "http://h"})
-    with pytest.raises(InvalidOptionError, match=r"^unknown option 'fs\.end_point'; did you mean 'fs\.endpoint_url'"):
-        store.exists(path)
+def test_a_token_of_google_is_no_path() -> None:
+    assert settings({"fs.token": "ya29.a/0"}, "gs://b/t") == {"bearer_token": "ya29.a/0"}
 
 
 def test_a_server_that_does_not_know_https_is_told_at_once() -> None:
@@ -175,8 +197,8 @@ def test_a_client_without_keys_is_told_which_options_give_them(monkeypatch: pyte
 
 
 def test_tuning_of_hadoop_is_left_out() -> None:
-    tuning = ("connection.maximum", "endpoint.fips", "session.token.duration", "assumed.role.arn", "readahead.range")
-    assert settings({f"fs.s3a.{name}": "1" for name in tuning}) == {"config_kwargs": PATIENCE}
+    tuning = ("connection.maximum", "endpoint.fips", "session.token.duration", "fast.upload.buffer", "readahead.range")
+    assert settings({f"fs.s3a.{name}": "1" for name in tuning}) == {}
 
 
 def test_an_endpoint_where_nothing_listens_is_told_at_once() -> None:
@@ -202,28 +224,134 @@ def test_paimon_and_hadoop_settings_of_s3_mean_the_same() -> None:
         "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.threads.max": "7",
     }  # fmt: skip
     expected = {
-        "key": "k",
-        "secret": "s",
-        "endpoint_url": "http://minio:9000",
-        "client_kwargs": {"region_name": "r"},
-        "config_kwargs": {**PATIENCE, "s3": {"addressing_style": "path"}},
-    }
+        "endpoint": "http://minio:9000", "region": "r", "virtual_hosted_style_request": False,
+        "login": {"key": "k", "secret": "s"},
+    }  # fmt: skip
     assert settings(paimon) == expected
     assert settings(hadoop) == expected
 
 
-def test_fs_options_go_to_fsspec_unchanged() -> None:
+def test_names_of_s3fs_mean_what_they_meant() -> None:
     assert settings(
         {
-            "fs.key": "12345", "fs.secret": "s", "fs.anon": "False", "fs.endpoint_url": "https://h",
-            "fs.client_kwargs.verify": "false", "fs.config_kwargs": '{"max_pool_connections": 3}',
-            "fs.default_block_size": "1024", "s3.region": "r", "bucket": "4",
+            "fs.key": "12345", "fs.secret": "s", "fs.endpoint_url": "https://h", "fs.client_kwargs.verify": "false",
+            "fs.config_kwargs": '{"s3": {"addressing_style": "virtual"}}', "fs.client_kwargs.region_name": "r",
+            "fs.requester_pays": "True", "bucket": "4", "fs.s3_additional_kwargs.ServerSideEncryption": "aws:kms",
+            "fs.s3_additional_kwargs.SSEKMSKeyId": "id", "fs.config_kwargs.proxies.https": "http://proxy:3128",
         }
     ) == {
-        "key": "12345", "secret": "s", "anon": False, "endpoint_url": "https://h",
-        "client_kwargs": {"verify": False, "region_name": "r"}, "default_block_size": 1024,
-        "config_kwargs": {**PATIENCE, "max_pool_connections": 3},
+        "login": {"key": "12345", "secret": "s"}, "endpoint": "https://h", "allow_invalid_certificates": True,
+        "virtual_hosted_style_request": True, "region": "r", "request_payer": True,
+        "server_side_encryption": "aws:kms", "sse_kms_key_id": "id", "proxy_url": "http://proxy:3128",
     }  # fmt: skip
+    assert settings({"fs.anon": "true", "fs.key": "k"}) == {"skip_signature": True, "login": {"key": "k"}}
+
+
+def test_names_of_hadoop_reach_google_and_azure(tmp_path: Path) -> None:
+    key = tmp_path / "key.json"
+    key.write_text("{}")
+    expected = {"service_account": str(key)}
+    assert settings({"fs.token": str(key)}, "gs://b/t") == expected
+    assert (
+        settings({"gs.auth.service.account.json.keyfile": str(key), "gs.http.max.retry": "1"}, "gs://b/t") == expected
+    )
+    assert settings({"fs.requester_pays": "me", "fs.token": "google_default"}, "gs://b/t") == {
+        "default_headers": {"x-goog-user-project": "me"}
+    }
+    assert settings(
+        {"fs.azure.account.key.shop.dfs.core.windows.net": "a2V5"}, "abfs://b@shop.dfs.core.windows.net/t"
+    ) == {
+        "account_name": "shop",
+        "account_key": "a2V5",
+    }
+    other = {"fs.azure.account.key.other.dfs.core.windows.net": "a2V5"}
+    assert settings(other, "abfs://b@shop.dfs.core.windows.net/t") == {"account_name": "shop"}
+    oauth = {
+        "azure.account.auth.type": "OAuth",
+        "azure.account.oauth2.client.id": "i",
+        "azure.account.oauth2.client.secret": "s",
+        "azure.account.oauth2.client.endpoint": "https://login.microsoftonline.com/tenant/oauth2/token",
+    }
+    assert settings(oauth, "abfs://b@shop.dfs.core.chinacloudapi.cn/t") == {
+        "account_name": "shop", "client_id": "i", "client_secret": "s", "tenant_id": "tenant",
+        "endpoint": "https://shop.blob.core.chinacloudapi.cn", "allow_http": False,
+    }  # fmt: skip
+    text = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://h:1/a;"
+    assert settings({"fs.connection_string": text}, "abfs://b/t") == {
+        "account_name": "a", "account_key": "a2V5", "endpoint": "http://h:1/a", "allow_http": True,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def aws_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the files that Amazon's tools share, empty; nothing in the environment names keys."""
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    return tmp_path
+
+
+def s3_store(options: dict[str, str]) -> S3Store:
+    store, _ = open_store("s3://b/t", options)
+    assert isinstance(store, RetryingStore) and isinstance(store.inner, S3Store)
+    return store.inner
+
+
+def test_keys_of_a_profile_are_read_again_when_they_run_out(aws_files: Path) -> None:
+    store = s3_store({"fs.profile": "team", "s3.endpoint": "http://h"})
+    with pytest.raises(StorageError, match=r"no profile 'team' among the settings of AWS"):
+        store._credentials()
+    (aws_files / "config").write_text("[profile team]\nregion = eu-west-3\n")
+    (aws_files / "credentials").write_text("[team]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    provider = store._credentials()
+    assert provider is not None
+    found = provider()
+    assert (found["access_key_id"], found["secret_access_key"], found["token"]) == ("a", "b", None)
+    assert found["expires_at"] > datetime.now(UTC)
+    assert store._region("b") == "eu-west-3"
+    (aws_files / "credentials").write_text(
+        "[team]\naws_access_key_id = c\naws_secret_access_key = d\naws_session_token = t\n"
+    )
+    assert (provider()["access_key_id"], provider()["token"]) == ("c", "t")
+
+
+def test_a_profile_of_single_sign_on_and_a_role_need_boto3(aws_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (aws_files / "config").write_text("[profile sso]\nsso_start_url = https://x\n")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(StorageError, match=r"the profile 'sso' of AWS needs the package boto3.*pip install boto3"):
+        s3_store({"fs.profile": "sso"})._credentials()
+    with pytest.raises(StorageError, match=r"a role that is assumed .* needs the package boto3"):
+        s3_store({"fs.s3a.assumed.role.arn": "arn:aws:iam::1:role/x"})._credentials()
+
+
+def test_keys_that_are_given_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "other")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-another-login")
+    provider = s3_store({"s3.access-key": "k", "s3.secret-key": "s"})._credentials()
+    assert provider is not None
+    assert provider() == {"access_key_id": "k", "secret_access_key": "s", "token": None, "expires_at": None}
+    assert s3_store({})._credentials() is None, "obstore reads the environment"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, True),
+        ({"s3.path.style.access": "true"}, False),
+        ({"s3.endpoint": "http://minio:9000"}, False),
+        ({"s3.endpoint": "https://oss.example.com", "s3.path.style.access": "false"}, True),
+    ],
+)
+def test_the_bucket_is_part_of_the_host_as_botocore_has_it(options: dict[str, str], expected: bool) -> None:
+    assert s3_store(options)._is_virtual("b") is expected
+    assert not s3_store({})._is_virtual("b.with.dots")
+
+
+@pytest.mark.parametrize("scheme", ["sftp", "ftp", "smb", "local", "unheard-of"])
+def test_other_file_systems_promise_no_exclusive_creation(scheme: str) -> None:
+    assert fsspec_store(scheme).atomic_create is AtomicCreate.NONE
+    assert fsspec_store("webhdfs").atomic_create is fsspec_store("memory").atomic_create is AtomicCreate.NATIVE
 
 
 @pytest.mark.parametrize("url", ["", "  "])
@@ -245,15 +373,25 @@ def test_an_unknown_scheme_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "advice"), [("gs", r"paimon-spark\[gcs\]"), ("abfss", r"paimon-spark\[azure\]"), ("sftp", "install")]
-)
+    ("scheme", "advice"),
+    [
+        ("s3", r"paimon-spark\[s3\]"), ("gs", r"paimon-spark\[gcs\]"), ("abfss", r"paimon-spark\[azure\]"),
+        ("sftp", "install"),
+    ],
+)  # fmt: skip
 def test_a_missing_package_names_the_extra(scheme: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(protocol: str) -> None:
         raise ImportError(f"please install the package of {protocol}")
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
+
+    def read() -> bytes:
+        store, path = open_store(f"{scheme}://a/b")
+        return store.read(path)
+
     with pytest.raises(StorageError, match=advice):
-        open_store(f"{scheme}://a/b")
+        read()
 
 
 def test_webhdfs_keeps_its_server() -> None:
@@ -287,6 +425,7 @@ def test_hdfs_needs_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_identity_tells_stores_apart_and_keeps_secrets() -> None:
     one, _ = open_store("s3://b/t", {"fs.key": "k", "fs.secret": "hush"})
+    assert one == pickle.loads(pickle.dumps(one))
     same, _ = open_store("s3://other/u", {"fs.secret": "hush", "fs.key": "k"})
     other, _ = open_store("s3://b/t", {"fs.key": "k", "fs.secret": "hush", "s3.endpoint": "http://h"})
     assert one.identity == same.identity
@@ -301,8 +440,8 @@ def test_external_files_of_the_same_store_stay_in_it(tmp_path: Path) -> None:
     elsewhere, path = external_path(store, "s3://bucket/x")
     assert path == "bucket/x"
     assert isinstance(elsewhere, RetryingStore)
-    assert isinstance(elsewhere.inner, FsspecStore)
-    assert elsewhere.inner.storage_options["key"] == "k"
+    assert isinstance(elsewhere.inner, S3Store)
+    assert elsewhere.inner.settings.login["key"] == "k"
 
 
 def test_urls_of_azure_name_the_container_once() -> None:

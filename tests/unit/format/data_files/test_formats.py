@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from paimon_spark.format.data_files.parquet_footer import as_file, int96_as_byte
 from paimon_spark.format.data_files.registry import format_of, read_rows
 from paimon_spark.format.data_files.requests import FileRead, Rows
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.store import open_ranges
+from paimon_spark.storage.store import KnownRanges, open_ranges
 from paimon_spark.types import DataField, DecimalType, parse_type
 from tests.harness.avro_files import avro_file
 from tests.harness.search import examples
@@ -328,8 +329,8 @@ def _raw(schema: Any) -> Any:
 class Failing(LocalStore):
     """A store that is lost after the file was opened."""
 
-    def open(self, path: str) -> pa.NativeFile:
-        return open_ranges(path, Path(path).stat().st_size, self.fail)
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
+        return open_ranges(KnownRanges(Path(path).stat().st_size, partial(self.fail, path)), path, size)
 
     def fail(self, path: str, offset: int, length: int) -> bytes:
         raise StorageError(f"no connection for {path}", path=path, retryable=True)

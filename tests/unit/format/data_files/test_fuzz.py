@@ -39,7 +39,7 @@ class Bytes(LocalStore):
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self.data[offset : offset + length]
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
         return pa.BufferReader(self.data)
 
 
