@@ -59,8 +59,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 
 @pytest.fixture(scope="session")
-def connect_session(server: ConnectServer) -> Iterator[SparkSession]:
-    """A session of Spark Connect beside the classic one, with the same time zone."""
+def connect_session(classic_session: SparkSession, server: ConnectServer) -> Iterator[SparkSession]:
+    """A session of Spark Connect beside the classic one, with the same time zone.
+
+    The JVM of the classic one is forked from this process, which fails once the client of Connect has its threads.
+    """
     with server.session() as session:
         session.conf.set("spark.sql.session.timeZone", "UTC")
         yield session

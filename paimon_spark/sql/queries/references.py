@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from sqlglot import exp
 
-from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.options.location import TableName
 from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, refuse_search
@@ -262,9 +262,10 @@ def _dotted(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def _existing(sessions: Sequence[Session], parts: Sequence[str]) -> TableName | None:
+    """The table that dotted words name, which may also be the key of a setting; None without one."""
     try:
         found = _resolved(sessions, parts)
-    except InvalidOptionError:
+    except (InvalidOptionError, TableNotFoundError):
         return None
     if found is None:
         return None
