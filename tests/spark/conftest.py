@@ -113,8 +113,8 @@ def _is_through_connect(test: pytest.Item) -> bool:
 
 
 def _door_of(test: pytest.Function) -> DoorName | None:
-    found: DoorName | None = test.callspec.params.get("door") if hasattr(test, "callspec") else None
-    return found
+    found = test.callspec.params.get("door") if hasattr(test, "callspec") else None
+    return found if isinstance(found, DoorName) else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
