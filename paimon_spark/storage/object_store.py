@@ -356,6 +356,12 @@ class ObjectStore(ABC):
                 f"http://{urlsplit(address).netloc}",
                 path=path,
             )
+        if fault.is_untrusted:
+            return StorageError(
+                f"the certificate of {address} is not trusted ({fault.reason}): give the certificate of its authority in "
+                "a file that SSL_CERT_FILE names, for S3 also fs.client_kwargs.verify",
+                path=path,
+            )
         if fault.is_unreachable:
             return StorageError(
                 f"nothing answers at {address}: correct the endpoint, or try later ({fault.reason})",
