@@ -358,8 +358,8 @@ class ObjectStore(ABC):
             )
         if fault.is_untrusted:
             return StorageError(
-                f"the certificate of {address} is not trusted ({fault.reason}): give the certificate of its authority in "
-                "a file that SSL_CERT_FILE names, for S3 also fs.client_kwargs.verify",
+                f"the certificate of {address} is not trusted ({fault.reason}): give the certificate of its authority "
+                "in a file that SSL_CERT_FILE names, for S3 also fs.client_kwargs.verify",
                 path=path,
             )
         if fault.is_unreachable:

@@ -231,7 +231,7 @@ def _reason(text: str, name: str, answered: re.Match[str] | None, kind: str | No
         return untrusted.group(1)
     if system := _SYSTEM.search(text):
         return str(next(filter(None, system.groups())))
-    if kind in _PASSING:
+    if kind is not None and kind in _PASSING:
         return _PASSING[kind]
     first = text.partition("\n\nDebug source")[0].strip().split("\n")[0]
     return _QUERY.sub("", first) or name
