@@ -18,9 +18,7 @@ from tests.harness.real_tables import a_table
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """A table of one row."""
-    made = a_table("k INT, v STRING", where=tmp_path)
-    made.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
-    return made
+    return a_table("k INT, v STRING", rows=[(1, "a")], where=tmp_path)
 
 
 FOUND = Statistics(1, 0, 1, 10, {"k": ColumnStatistics(0, 1, "1", "1", 0, 4, 4), "v": ColumnStatistics(1)})
