@@ -22,10 +22,11 @@ from uuid import uuid4
 
 from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, is_one_edit_away
+from paimon_spark.storage import obstore_client
 from paimon_spark.storage.object_store import ObjectStore, Settings
 from paimon_spark.storage.obstore_client import CLIENT, RETRIES, fault_of
 from paimon_spark.storage.remote_options import check_address, flat_arguments, refuse_unknown, true_or_false
-from paimon_spark.storage.store import AtomicCreate
+from paimon_spark.storage.store import AtomicCreate, already_there
 
 SCHEMES: Final = ("s3", "s3a", "s3n")
 CONDITIONS: Final = "s3.conditional-writes"
@@ -68,11 +69,12 @@ _ARGUMENTS: Final = {
 """Names of s3fs, and the setting that each gives."""
 _BOOLEANS: Final = ("path_style", "use_ssl", "requester_pays", "anonymous")
 _TUNING: Final = (
-    "attempts.maximum", "audit.", "block.size", "buffer.dir", "bulk.delete.page.size", "change.detection.",
-    "committer.", "connection.", "create.", "directory.marker.", "downgrade.", "endpoint.fips", "etag.", "executor.",
-    "experimental.", "fast.upload", "impl", "input.", "list.version", "max.total.tasks", "metadatastore.",
-    "multiobjectdelete.", "multipart.", "optimized.", "paging.maximum", "performance.", "prefetch.", "readahead.",
-    "retry.", "s3guard.", "session.token.duration", "socket.", "threads.", "user.agent.prefix", "vectored.",
+    "analytics.", "attempts.maximum", "audit.", "block.size", "bucket.probe", "buffer.dir", "bulk.delete.page.size",
+    "change.detection.", "checksum.", "classloader.", "committer.", "connection.", "create.", "cross.region.", "crt.",
+    "directory.marker.", "downgrade.", "endpoint.fips", "etag.", "executor.", "experimental.", "fast.upload", "impl",
+    "input.", "list.version", "max.total.tasks", "metadatastore.", "multiobjectdelete.", "multipart.", "optimized.",
+    "paging.maximum", "performance.", "prefetch.", "readahead.", "retry.", "s3guard.", "session.token.duration",
+    "socket.", "ssl.channel.mode", "threads.", "user.agent.prefix", "vectored.",
 )  # fmt: skip
 """Beginnings of settings of Hadoop's client, by which Spark's own reader reads files; they have no effect here."""
 _PROVIDERS: Final = {
@@ -285,8 +287,6 @@ class S3Store(ObjectStore):
 
     def remove_directories(self, bucket: str, keys: Sequence[str]) -> None:
         # An object's name that ends with a slash cannot be given to obstore, but an address can.
-        from paimon_spark.storage import obstore_client
-
         module = obstore_client.package(self.extra).store
         config = {k: v for k, v in self.settings.config.items() if k != "virtual_hosted_style_request"}
         region = config.setdefault("region", self._region(bucket))
@@ -369,8 +369,6 @@ class S3Store(ObjectStore):
         return provider
 
     def _create_unsafely(self, path: str, data: bytes) -> None:
-        from paimon_spark.storage.store import already_there
-
         if self.exists(path):
             raise already_there(self, path)
         self.write(path, data)
