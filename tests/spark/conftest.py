@@ -109,12 +109,8 @@ def _session_is_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _is_through_connect(test: pytest.Item) -> bool:
     """Whether the statements of a test go through Spark Connect."""
-    return isinstance(test, pytest.Function) and _door_of(test) is DoorName.CONNECT
-
-
-def _door_of(test: pytest.Function) -> DoorName | None:
-    found: DoorName | None = test.callspec.params.get("door") if hasattr(test, "callspec") else None
-    return found
+    call = getattr(test, "callspec", None)
+    return call is not None and call.params.get("door") is DoorName.CONNECT
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
