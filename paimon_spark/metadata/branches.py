@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
@@ -270,20 +270,49 @@ def newest_shared(handle: TableHandle, other: TableHandle) -> Snapshot | None:
 
     Two listings and few small reads for each branch, as shared snapshots are the older ones. Raises CorruptFileError.
     """
-    return _newest_shared(_Refs.of(handle), _Refs.of(other))
+    return newest_of_both(Refs.of(handle), Refs.of(other))
+
+
+class NamedSnapshot(Protocol):
+    """A tag: a snapshot with a name."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def snapshot(self) -> Snapshot: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Refs:
-    """Snapshots and tags of a branch, for comparing."""
+class Refs:
+    """Snapshots and tags of a branch, for comparing.
+
+    Attributes:
+        handle: the branch.
+        ids: of its snapshots alive, ascending.
+        tags: by snapshot id and then name.
+        alive: its snapshots by id where they were read; else each is read when it is asked for.
+    """
 
     handle: TableHandle
     ids: tuple[int, ...]
-    tags: tuple[Tag, ...]
+    tags: tuple[NamedSnapshot, ...]
+    alive: Mapping[int, Snapshot] | None = None
 
     @staticmethod
-    def of(handle: TableHandle) -> _Refs:
-        return _Refs(handle, tuple(list_snapshot_ids(handle)), tuple(list_tags(handle)))
+    def of(handle: TableHandle) -> Refs:
+        return Refs(handle, tuple(list_snapshot_ids(handle)), tuple(list_tags(handle)))
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of the branch that is alive with this id."""
+        if self.alive is not None:
+            return self.alive.get(snapshot_id)
+        return find_snapshot(self.handle, snapshot_id) if snapshot_id in self.ids else None
+
+    def known(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of the branch, alive or in a tag; None when it has expired."""
+        tagged = (tag.snapshot for tag in self.tags if tag.snapshot.id == snapshot_id)
+        return self.find(snapshot_id) or next(tagged, None)
 
     @property
     def earliest(self) -> int | None:
@@ -292,14 +321,15 @@ class _Refs:
 
     def has(self, snapshot: Snapshot) -> bool:
         """Whether the snapshot is of the branch's history: a tag of another history may lie among its tags."""
-        alive = find_snapshot(self.handle, snapshot.id) if snapshot.id in self.ids else None
+        alive = self.find(snapshot.id)
         if alive is not None:
             return same_snapshot(alive, snapshot)
         is_later = bool(self.ids) and snapshot.id > self.ids[-1]
         return not is_later and any(same_snapshot(tag.snapshot, snapshot) for tag in self.tags)
 
 
-def _newest_shared(own: _Refs, other: _Refs) -> Snapshot | None:
+def newest_of_both(own: Refs, other: Refs) -> Snapshot | None:
+    """As `newest_shared`."""
     found = _shared_alive(own, other)
     tagged = {snapshot_identity(t.snapshot): t.snapshot for t in (*own.tags, *other.tags)}.values()
     for snapshot in sorted(tagged, key=lambda s: s.id, reverse=True):
@@ -310,13 +340,13 @@ def _newest_shared(own: _Refs, other: _Refs) -> Snapshot | None:
     return found
 
 
-def _shared_alive(own: _Refs, other: _Refs) -> Snapshot | None:
+def _shared_alive(own: Refs, other: Refs) -> Snapshot | None:
     ids = sorted(set(own.ids) & set(other.ids))
     found, low, high = None, 0, len(ids) - 1
     while low <= high:
         middle = (low + high) // 2
-        snapshot = find_snapshot(own.handle, ids[middle])
-        if same_snapshot(snapshot, find_snapshot(other.handle, ids[middle])):
+        snapshot = own.find(ids[middle])
+        if same_snapshot(snapshot, other.find(ids[middle])):
             found, low = snapshot, middle + 1
         else:
             high = middle - 1
@@ -324,28 +354,28 @@ def _shared_alive(own: _Refs, other: _Refs) -> Snapshot | None:
 
 
 def _derived(handle: TableHandle) -> Fork | None:
-    own = _Refs.of(handle)
+    own = Refs.of(handle)
     if own.earliest is None:
         return None
-    main = _Refs.of(handle.on_branch_directory(MAIN))
-    shared = _newest_shared(own, main)
+    main = Refs.of(handle.on_branch_directory(MAIN))
+    shared = newest_of_both(own, main)
     if shared is not None:
         return _fork(own, main, shared)
-    best: tuple[Snapshot, _Refs] | None = None
+    best: tuple[Snapshot, Refs] | None = None
     for name in branch_names(handle.store, handle.layout):
         if name.startswith(".") or name in (handle.branch, handle.layout.main_branch):
             continue
-        other = _Refs.of(handle.on_branch_directory(name))
+        other = Refs.of(handle.on_branch_directory(name))
         # Of two branches that share a base the one that goes back further was there first; never both ways.
         if other.earliest is None or (other.earliest, name) > (own.earliest, handle.branch):
             continue
-        shared = _newest_shared(own, other)
+        shared = newest_of_both(own, other)
         if shared is not None and (best is None or shared.id > best[0].id):
             best = shared, other
     return None if best is None else _fork(own, best[1], best[0])
 
 
-def _fork(own: _Refs, parent: _Refs, shared: Snapshot) -> Fork:
+def _fork(own: Refs, parent: Refs, shared: Snapshot) -> Fork:
     names = {t.name for t in parent.tags if same_snapshot(t.snapshot, shared)}
     tag = next(
         (t.name for t in own.tags if t.name in names and guarded_branch(t.name) is None),

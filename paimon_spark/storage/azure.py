@@ -172,6 +172,7 @@ class AzureStore(ObjectStore):
 
     extra = "azure"
     login_options = "fs.account_name and fs.account_key, or fs.connection_string"
+    environment = "AZURE_"
 
     def connect(self, store_module: Any, bucket: str) -> Any:
         return store_module.AzureStore(

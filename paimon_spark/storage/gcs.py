@@ -139,6 +139,7 @@ class GcsStore(ObjectStore):
 
     extra = "gcs"
     login_options = "fs.token"
+    environment = "GOOGLE_"
 
     def connect(self, store_module: Any, bucket: str) -> Any:
         config = dict(self.settings.config)

@@ -10,6 +10,7 @@ import builtins
 import hashlib
 import io
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -72,6 +73,8 @@ class ObjectStore(ABC):
     """The extra of this package that installs the client."""
     login_options: ClassVar[str]
     """Options that say who a user is, for messages."""
+    environment: ClassVar[str]
+    """Beginning of the environment variables that obstore reads."""
 
     def __init__(
         self, settings: Settings, options: Mapping[str, str] | None = None, scheme: str = "", authority: str = ""
@@ -154,7 +157,8 @@ class ObjectStore(ABC):
                 ) from e
 
         obstore_client.package(self.extra)
-        return obstore_client.connection((type(self).__name__, self.identity, bucket), make)
+        variables = frozenset(item for item in os.environ.items() if item[0].startswith(self.environment))
+        return obstore_client.connection((type(self).__name__, self.identity, bucket, variables), make)
 
     def read(self, path: str) -> bytes:
         with self._failures("read", path) as (client, key):
@@ -350,6 +354,12 @@ class ObjectStore(ABC):
             return StorageError(
                 f"the server at {address} does not answer to https://: begin the endpoint with http://, as in "
                 f"http://{urlsplit(address).netloc}",
+                path=path,
+            )
+        if fault.is_untrusted:
+            return StorageError(
+                f"the certificate of {address} is not trusted ({fault.reason}): give the certificate of its authority "
+                "in a file that SSL_CERT_FILE names, for S3 also fs.client_kwargs.verify",
                 path=path,
             )
         if fault.is_unreachable:

@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
@@ -125,9 +125,7 @@ _STATUS: Final = re.compile(r"status code: (\d{3}) ?([\w -]*)")
 _CODE: Final = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]*)</Message>")
 _KIND: Final = re.compile(r"kind: (Connect|Request|Timeout|Interrupted|Decode|Unknown),")
-_SYSTEM: Final = re.compile(
-    r'message: "([^"]+)"|"((?:dns error|failed to lookup)[^"]*)"|: ((?:invalid peer cert)[^",]*)'
-)
+_SYSTEM: Final = re.compile(r'message: "([^"]+)"|"((?:dns error|failed to lookup)[^"]*)"')
 _OF_MANY: Final = re.compile(r"request failed for key .*?: (.*?) \(code: (\w+)\)")
 _BUSY: Final = ("InternalError", "SlowDown", "ServiceUnavailable")
 _QUERY: Final = re.compile(r"\?\S*")
@@ -136,9 +134,17 @@ _NO_LOGIN: Final = (
     "169.254.169.254", "metadata.google.internal", "External AWS credential provider", "no login is configured",
 )  # fmt: skip
 _NO_TLS: Final = ("InvalidContentType", "InvalidMessage", "corrupt message")
+_UNTRUSTED: Final = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _REGION: Final = ("incorrectly configured region", "AuthorizationHeaderMalformed", "PermanentRedirect")
 _RETRYABLE: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
-_PASSING: Final = ("Connect", "Request", "Timeout", "Interrupted", "Decode")
+_PASSING: Final[Mapping[str, str]] = {
+    "Connect": "no connection",
+    "Request": "the request broke off",
+    "Timeout": "no answer in time",
+    "Interrupted": "the connection was interrupted",
+    "Decode": "the answer broke off",
+}
+"""Kinds of failures without an answer that may pass, in words."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,7 @@ class Fault:
         is_refused: the server refuses access.
         is_unreachable: nothing answers at the address.
         speaks_no_tls: the server was asked by https:// and knows http:// only.
+        is_untrusted: the server's certificate is not trusted.
         other_region: the bucket is in another region than the one asked.
         is_retryable: the call may succeed when repeated.
     """
@@ -168,6 +175,7 @@ class Fault:
     is_refused: bool
     is_unreachable: bool
     speaks_no_tls: bool
+    is_untrusted: bool
     other_region: bool
     is_retryable: bool
 
@@ -183,6 +191,7 @@ def fault_of(error: Exception) -> Fault:
     no_login = _has(text, _NO_LOGIN)
     no_bucket = not no_login and _has(text, _NO_BUCKET)
     no_tls = _has(text, _NO_TLS)
+    untrusted = _UNTRUSTED.search(text) is not None
     return Fault(
         reason=_reason(text, name, answered, kind),
         status=status,
@@ -191,12 +200,13 @@ def fault_of(error: Exception) -> Fault:
         no_bucket=no_bucket,
         no_login=no_login,
         is_refused=name in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403),
-        is_unreachable=status is None and kind == "Connect" and not no_tls and "certificate" not in text,
+        is_unreachable=status is None and kind == "Connect" and not no_tls and not untrusted,
         speaks_no_tls=no_tls,
+        is_untrusted=untrusted,
         other_region=_has(text, _REGION),
         is_retryable=status in _RETRYABLE
         or _has(text, _BUSY)
-        or (status is None and kind in _PASSING and "certificate" not in text),
+        or (status is None and kind in _PASSING and not untrusted),
     )
 
 
@@ -217,9 +227,11 @@ def _reason(text: str, name: str, answered: re.Match[str] | None, kind: str | No
     if answered:
         said = [m.group(1) for m in (_CODE.search(text), _MESSAGE.search(text)) if m]
         return ": ".join([f"{answered.group(1)} {answered.group(2)}".strip(), *said])
+    if untrusted := _UNTRUSTED.search(text):
+        return untrusted.group(1)
     if system := _SYSTEM.search(text):
         return str(next(filter(None, system.groups())))
-    if kind == "Timeout":
-        return "no answer in time"
+    if kind is not None and kind in _PASSING:
+        return _PASSING[kind]
     first = text.partition("\n\nDebug source")[0].strip().split("\n")[0]
     return _QUERY.sub("", first) or name

@@ -206,13 +206,7 @@ def _connection(given: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     verify = given.get("verify")
     if isinstance(verify, str) and verify.strip().lower() not in ("true", "false"):
-        try:
-            out["root_certificate"] = Path(verify).expanduser().read_bytes()
-        except OSError as e:
-            raise InvalidOptionError(
-                f"option fs.client_kwargs.verify names {verify}, which cannot be read: {e.strerror}",
-                option="fs.client_kwargs.verify",
-            ) from e
+        out["root_certificate"] = _certificates("option fs.client_kwargs.verify", verify)
     elif verify is not None and not true_or_false("fs.client_kwargs.verify", verify):
         out["allow_invalid_certificates"] = True
     if "proxy" in given:
@@ -224,11 +218,20 @@ def _connection(given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def _certificates(named_by: str, path: str) -> bytes:
+    """The certificates in a file of PEM. Raises InvalidOptionError: it cannot be read."""
+    try:
+        return Path(path).expanduser().read_bytes()
+    except OSError as e:
+        raise InvalidOptionError(f"{named_by} names {path}, which cannot be read: {e.strerror}", path=path) from e
+
+
 class S3Store(ObjectStore):
     """Store over buckets of S3."""
 
     extra = "s3"
     login_options = "s3.access-key and s3.secret-key"
+    environment = "AWS_"
 
     def connect(self, store_module: Any, bucket: str) -> Any:
         config = dict(self.settings.config)
@@ -253,7 +256,11 @@ class S3Store(ObjectStore):
         return str(found).rstrip("/") if found else None
 
     def _client_options(self) -> dict[str, Any]:
-        return {**self.settings.client, "allow_http": (self.address() or "").startswith("http://")}
+        found = {**self.settings.client, "allow_http": (self.address() or "").startswith("http://")}
+        bundle = os.environ.get(_CERTIFICATES)
+        if bundle and not found.keys() & {"root_certificate", "allow_invalid_certificates"}:
+            found["root_certificate"] = _certificates(_CERTIFICATES, bundle)
+        return found
 
     def digest_of(self, listed: Mapping[str, Any]) -> str | None:
         # An object that was uploaded in parts, or is encrypted with a key of its own, has a tag that is no digest;
@@ -405,6 +412,7 @@ def conditional_writes(options: Mapping[str, str]) -> bool:
     return options.get(CONDITIONS, "true").strip().lower() != "false"
 
 
+_CERTIFICATES: Final = "AWS_CA_BUNDLE"
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _ELSEWHERE: Final = (
     "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -23,14 +23,15 @@ from paimon_spark.format.metadata_files.table_schema import decode as decode_sch
 from paimon_spark.maintenance.missing import Damaged, damaged_roots
 from paimon_spark.metadata.branches import (
     Fork,
+    Refs,
     ancestry,
     fork_of,
     is_main,
     logical_name,
-    newest_shared,
+    newest_of_both,
     same_snapshot,
 )
-from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import DeleteFile, Put, Root, RootKind, Step, relative_path
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.manifests import contradicts, follows, read_manifest_list
@@ -40,7 +41,7 @@ from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
 from paimon_spark.text import counted, safe
 from paimon_spark.versioning.names import check_branch_name, check_tag_name, looks_like_savepoint
-from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards, put_fork
+from paimon_spark.versioning.tag_steps import guard_put, plan_guards, put_fork
 
 
 class Severity(StrEnum):
@@ -127,15 +128,50 @@ class Inspected:
         main: main; the table's own directory when `MAIN-BRANCH` names no branch.
         branches: a handle on each branch with a schema, main's first.
         roots: by the directory of their branch.
+        directories: names of all directories of branches, with a schema or without.
+        names: of the branches, without `main`.
     """
 
     main: TableHandle
     branches: tuple[TableHandle, ...]
     roots: dict[str, list[Root]]
+    directories: frozenset[str]
+    names: frozenset[str]
+    _kinds: dict[tuple[str, RootKind], list[Root]] = field(default_factory=dict)
+    _refs: dict[str, Refs] = field(default_factory=dict)
+    _hidden: dict[str, list[str]] = field(default_factory=dict)
 
     def of(self, branch: TableHandle, kind: RootKind) -> list[Root]:
-        roots = self.roots.get(branch.layout.directory_branch, [])
-        return sorted((r for r in roots if r.kind is kind), key=lambda r: (r.snapshot.id, r.name))
+        """The roots of a kind in the branch's directory, by snapshot id and then name."""
+        key = branch.layout.directory_branch, kind
+        found = self._kinds.get(key)
+        if found is None:
+            roots = (r for r in self.roots.get(key[0], []) if r.kind is kind)
+            found = self._kinds[key] = sorted(roots, key=lambda r: (r.snapshot.id, r.name))
+        return found
+
+    def refs(self, branch: TableHandle) -> Refs:
+        """The snapshots and tags of a branch, without reading them again."""
+        directory = branch.layout.directory_branch
+        found = self._refs.get(directory)
+        if found is None:
+            alive = {r.snapshot.id: r.snapshot for r in self.of(branch, RootKind.SNAPSHOT)}
+            tags = tuple(self.of(branch, RootKind.TAG))
+            found = self._refs[directory] = Refs(branch, tuple(sorted(alive)), tags, alive)
+        return found
+
+    def known(self, branch: TableHandle, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of a branch, alive or in a tag."""
+        return self.refs(branch).known(snapshot_id)
+
+    def tags_with(self, prefix: str) -> list[str]:
+        """Names of tags of any branch that begin with `prefix` and a dot."""
+        if not self._hidden:
+            self._hidden[""] = []
+            for name in (r.name for b in self.branches for r in self.of(b, RootKind.TAG)):
+                for at in (i for i, c in enumerate(name) if c == "." and i):
+                    self._hidden.setdefault(name[:at], []).append(name)
+        return self._hidden.get(prefix, [])
 
 
 def _some(names: Sequence[str], count: int = 5) -> str:
@@ -153,7 +189,7 @@ def unprotected_bases(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     child = branch
     for name, snapshot_id in ancestry(branch, fork.snapshot_id)[1:]:
         parent = branch.on_branch_directory(name)
-        base = find_known_snapshot(parent, snapshot_id) or find_known_snapshot(child, snapshot_id)
+        base = table.known(parent, snapshot_id) or table.known(child, snapshot_id)
         child = parent
         tag = find_tag(parent, guard)
         if tag is None and base is not None:
@@ -163,7 +199,7 @@ def unprotected_bases(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     if not lacking and not stale:
         return
     parent = branch.on_branch_directory(fork.parent)
-    base = find_known_snapshot(branch, fork.snapshot_id) or find_known_snapshot(parent, fork.snapshot_id)
+    base = table.known(branch, fork.snapshot_id) or table.known(parent, fork.snapshot_id)
     where = ", ".join([*lacking, *stale])
     message = (
         f"no guard tag {guard!r} on {where} keeps snapshot {fork.snapshot_id}, which the branch was created from: "
@@ -182,10 +218,9 @@ def unprotected_bases(table: Inspected, branch: TableHandle) -> Iterator[Case]:
 
 def stale_guards(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     """Guards of branches that no longer exist."""
-    there = set(branch_names(branch.store, branch.layout))
     for root in table.of(branch, RootKind.TAG):
         guarded = guarded_branch(root.name)
-        if guarded is None or guarded in there:
+        if guarded is None or guarded in table.directories:
             continue
         yield Case.of(
             "stale-guard",
@@ -262,9 +297,8 @@ def _lost_manifests(main: TableHandle, lists: Sequence[str], there: frozenset[st
 
 def ambiguous_names(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     """Names given by other engines that are not allowed here."""
-    others = [b.branch for b in table.branches if b.branch != MAIN]
     if branch.branch != MAIN:
-        own = [r.name for b in table.branches for r in table.of(b, RootKind.TAG)]
+        own = table.tags_with(branch.branch)
         yield from _refused(branch, partial(check_branch_name, branch.branch, table=branch.name, tag_names=own))
     for root in table.of(branch, RootKind.TAG):
         if guarded_branch(root.name) is not None or root.name == savepoint_tag(root.snapshot.id):
@@ -273,7 +307,7 @@ def ambiguous_names(table: Inspected, branch: TableHandle) -> Iterator[Case]:
             message = f"tag {root.name!r} looks like a savepoint, but is snapshot {root.snapshot.id}"
             yield Case.of("ambiguous-name", Severity.NOTE, branch.branch, message, "rename the tag")
         else:
-            check = partial(check_tag_name, root.name, table=branch.describe(), branch_names=others)
+            check = partial(check_tag_name, root.name, table=branch.describe(), branch_names=table.names)
             yield from _refused(branch, check)
 
 
@@ -418,7 +452,7 @@ def missing_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
             text = _from_the_same_history(table, branch, schema_id)
         elif fork is not None:
             parent, base_id = branch.on_branch_directory(fork.parent), fork.snapshot_id or 0
-            base = find_known_snapshot(branch, base_id) or find_known_snapshot(parent, base_id)
+            base = table.known(branch, base_id) or table.known(parent, base_id)
             if base is not None and schema_id <= base.schema_id:
                 text = _found(parent, schema_id)
         yield Case.of(
@@ -436,7 +470,7 @@ def missing_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
 
 def other_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     """Schemas that differ between a branch and main under the same id, and that snapshots of both name."""
-    shared = None if is_main(branch) else newest_shared(branch, table.main)
+    shared = None if is_main(branch) else newest_of_both(table.refs(branch), table.refs(table.main))
     if shared is None:
         return
     lacking = []
@@ -468,7 +502,7 @@ def _from_the_same_history(table: Inspected, main: TableHandle, schema_id: int) 
     refs = [r for r in table.of(main, RootKind.SNAPSHOT) if r.snapshot.schema_id >= schema_id]
     for branch in table.branches:
         for root in refs:
-            if is_main(branch) or not same_snapshot(find_known_snapshot(branch, root.snapshot.id), root.snapshot):
+            if is_main(branch) or not same_snapshot(table.known(branch, root.snapshot.id), root.snapshot):
                 continue
             text = _found(branch, schema_id)
             if text is not None:

@@ -202,7 +202,8 @@ def _cases(handle: TableHandle, quick: bool) -> list[Case]:
         message = f"a ref cannot be read, so nothing can be deleted: {e.message}"
         found.append(Case.of("unreadable", Severity.ERROR, MAIN, message, "restore the file, or remove it"))
         return found
-    table = Inspected(main, tuple(branches), roots)
+    own_names = frozenset(b.branch for b in branches if b.branch != MAIN)
+    table = Inspected(main, tuple(branches), roots, frozenset(names), own_names)
     try:
         found += missing_files(table) if quick else lost_files(table)
     except (CorruptFileError, StorageError) as e:

@@ -62,7 +62,7 @@ def _branch_fault(name: str, tag_names: Iterable[str]) -> str | None:
     )
 
 
-def check_tag_name(name: str, *, table: str, branch_names: Iterable[str] = ()) -> None:
+def check_tag_name(name: str, *, table: str, branch_names: Collection[str] = ()) -> None:
     """Check that a user may give a tag this name; the caller checks that no tag has it already.
 
     `table`: branch and table in words, `TableHandle.describe()`. `branch_names`: the table's branches, with or without
@@ -74,7 +74,7 @@ def check_tag_name(name: str, *, table: str, branch_names: Iterable[str] = ()) -
     _check(name, "tag", table, _tag_fault(name, branch_names))
 
 
-def _tag_fault(name: str, branch_names: Iterable[str]) -> str | None:
+def _tag_fault(name: str, branch_names: Collection[str]) -> str | None:
     if name.isdecimal():
         return _NUMBER
     if looks_like_savepoint(name):
@@ -85,7 +85,7 @@ def _tag_fault(name: str, branch_names: Iterable[str]) -> str | None:
     if typed is not None:
         return f"it is how {typed} is written as a version; give it another name"
     parts = branch_version(name)
-    if parts is not None and (parts[0] == MAIN or parts[0] in set(branch_names)):
+    if parts is not None and (parts[0] == MAIN or parts[0] in branch_names):
         return f"it is how a version {parts[1]!r} on branch {parts[0]!r} is written; give it another name"
     return None
 

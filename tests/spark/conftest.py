@@ -109,8 +109,12 @@ def _session_is_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _is_through_connect(test: pytest.Item) -> bool:
     """Whether the statements of a test go through Spark Connect."""
-    call = getattr(test, "callspec", None)
-    return call is not None and call.params.get("door") is DoorName.CONNECT
+    return isinstance(test, pytest.Function) and _door_of(test) is DoorName.CONNECT
+
+
+def _door_of(test: pytest.Function) -> DoorName | None:
+    found = test.callspec.params.get("door") if hasattr(test, "callspec") else None
+    return found if isinstance(found, DoorName) else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -31,7 +31,6 @@ from paimon_spark.errors import (
 from paimon_spark.lineage.index.job_registry import Registration, register_query
 from paimon_spark.pipelines.records import ReleaseRecord
 from paimon_spark.versioning.main_change import MainChange, PartitionRows
-from tests.harness.keywords import keywords
 from tests.harness.real_tables import put
 
 SHAPE = {
@@ -668,10 +667,13 @@ def test_the_text_of_a_release_of_many_tables_is_short(faulty: Catalog) -> None:
         assert len(list(Release(faulty, record, next_step="correct it").text_lines())) <= 40
 
 
+PRODUCE: dict[str, Any] = {"lineage.job": "produce", "lineage.no-sources": "true"}
+
+
 @pytest.fixture
 def corrected(faulty: Catalog) -> Catalog:
     """A correction by a copy: branch `fix` of raw gets good rows of main; all jobs run there, and it is published."""
-    put(faulty.table("shop.raw"), 4, **keywords({"lineage.job": "produce", "lineage.no-sources": "true"}))
+    put(faulty.table("shop.raw"), 4, **PRODUCE)
     fix = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
     named: dict[str, Any] = {"lineage.job": "shop.raw:insert:8f521a83"}
     rows = faulty.table("shop.raw").scan(**named).to_arrow()
@@ -741,7 +743,7 @@ def test_a_snapshot_of_a_main_that_was_replaced_is_marked(corrected: Catalog) ->
     itself = corrected.lineage.upstream("shop.raw", snapshot=2)
     assert itself.snapshots["shop.raw"] == 4
     assert "4 (replaced since)" in str(itself)
-    put(corrected.table("shop.raw"), 5, **keywords({"lineage.job": "produce", "lineage.no-sources": "true"}))
+    put(corrected.table("shop.raw"), 5, **PRODUCE)
     run(corrected, "clean")
     head = corrected.table("shop.orders").snapshots()[-1].id
     found = corrected.lineage.upstream("shop.orders", snapshot=head)

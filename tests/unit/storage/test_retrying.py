@@ -163,7 +163,7 @@ REFUSED = 'Os { code: 111, kind: ConnectionRefused, message: "Connection refused
         ("read", unanswered("Timeout", "TimedOut"), "cannot read s3://lake/x: no answer in time", True),
         ("read", unanswered("Decode", "IncompleteBody"), "cannot read s3://lake/x: ", True),
         ("read", unanswered("Connect", "InvalidMessage(InvalidContentType)"), "does not answer to https://", False),
-        ("read", unanswered("Connect", "InvalidCertificate, invalid peer certificate: Expired"), "cannot read", False),
+        ("read", unanswered("Connect", "InvalidCertificate(\n  Expired,\n)"), r"not trusted \(Expired\)", False),
         (
             "read",
             GenericError("GET http://169.254.169.254/latest/api/token"),

@@ -334,6 +334,24 @@ def test_keys_that_are_given_win_over_the_environment(monkeypatch: pytest.Monkey
     assert s3_store({})._credentials() is None, "obstore reads the environment"
 
 
+def test_settings_of_the_environment_are_those_of_the_moment(aws_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = s3_store({"s3.access-key": "k", "s3.secret-key": "s", "s3.region": "r"})
+    first = store.client("b")
+    assert store.client("b") is first
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    assert store.address() == "http://127.0.0.1:9"
+    second = store.client("b")
+    assert second is not first and second.config["endpoint"] == "http://127.0.0.1:9"
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(aws_files / "none.pem"))
+    with pytest.raises(
+        InvalidOptionError, match=r"AWS_CA_BUNDLE names .*none\.pem, which cannot be read: No such file"
+    ):
+        store.client("b")
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.delenv("AWS_CA_BUNDLE")
+    assert store.client("b") is first
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
