@@ -12,7 +12,7 @@ from paimon_spark.errors import SchemaMismatchError
 from tests.harness.doors import Door, refused, rows
 from tests.harness.three_reads import setting
 
-pytestmark = [pytest.mark.spark, pytest.mark.both_doors]
+pytestmark = [pytest.mark.spark, pytest.mark.catalog_door]
 
 
 @pytest.fixture
