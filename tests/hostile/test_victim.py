@@ -21,6 +21,7 @@ from paimon_spark.metadata.journal import change, decision, lock
 from paimon_spark.pipelines import records
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.object_store import ObjectStore
 from tests.harness.forgeries import (
     DATA_FILES,
     EXTERNAL,
@@ -112,9 +113,17 @@ class Outcome:
         self.told = (self.text.partition(":")[0], tuple(sorted(logged)))
 
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
-        for store in (FsspecStore, LocalStore):
+        for store in (FsspecStore, LocalStore, ObjectStore):
             for name in ("read", "read_many", "list"):
                 patch.setattr(store, name, self._noting(getattr(store, name), "/" if name == "list" else ""))
+        list_tree = ObjectStore.list_tree
+
+        def noted(store: ObjectStore, directory: str) -> Any:
+            found = list_tree(store, directory)
+            self.looked.update(f"{place}/" for place in found)
+            return found
+
+        patch.setattr(ObjectStore, "list_tree", noted)
 
     def _noting(self, act: Callable[..., Any], end: str) -> Callable[..., Any]:
         def noted(store: object, paths: str | list[str]) -> Any:

@@ -385,13 +385,14 @@ class Scan:
             snapshot = self._head()
 
     def _plan_head(self) -> Plan:
-        """The plan of the newest snapshot; of the next one when it expires meanwhile."""
+        """The plan of the newest snapshot; of the next one when it expires, or main is replaced, meanwhile."""
         for left in reversed(range(_ATTEMPTS)):
             snapshot = self._head()
             try:
                 return self._plan_on(snapshot)
             except PaimonError as e:
-                if not left or snapshot is None or not _has_expired(self.handle, snapshot, e):
+                is_gone = snapshot is not None and (_is_replaced(self.handle) or _has_expired(self.handle, snapshot, e))
+                if not left or not is_gone:
                     self._refuse_expired(snapshot, e)
                     raise
         raise AssertionError
@@ -464,6 +465,14 @@ def _has_other_history(handle: TableHandle, plan: Plan) -> bool:
     """Whether main was replaced since the handle was opened, so that schema ids of files may mean other schemas."""
     others = any(r.file_schemas.keys() - {handle.schema.id} for r in plan.requests.values())
     return others and current(handle) is not handle
+
+
+def _is_replaced(handle: TableHandle) -> bool:
+    """Whether main has another history by now, and the files of the former one may be gone."""
+    try:
+        return current(handle) is not handle
+    except PaimonError:
+        return True  # the table is gone too, which the next look at it says
 
 
 def _other_history(found: Resolved) -> SnapshotExpiredError:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
+from paimon_spark.engine.scan import one_branch
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.maintenance.change import recover
-from paimon_spark.metadata.handle import open_table
+from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
@@ -147,6 +149,25 @@ def test_readers_beside_see_the_old_or_the_new(tmp_path: Path, verb: str) -> Non
         assert not errors, errors
         assert all(own == sorted(own) for own in seen), "a reader never sees the old rows after the new ones"
         in_order(paimon_spark.load_table(table.handle.layout.root))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_reader_whose_main_is_replaced_while_it_plans_reads_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    table = a_table(tmp_path)
+    read_schemas, asked = one_branch.schemas_by_id, list[int]()
+
+    def replaced(handle: TableHandle, ids: Iterable[int]) -> dict[int, TableSchema]:
+        asked.append(1)
+        if len(asked) == 1:
+            VERBS[verb](table)
+        return read_schemas(handle, ids)
+
+    monkeypatch.setattr(one_branch, "schemas_by_id", replaced)
+    found = table.scan().to_arrow()
+    assert found.column_names == ["k", "v", "n"] and len(asked) > 1
+    assert dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == NEW
 
 
 @pytest.mark.parametrize("verb", ["merge", "replace"])
