@@ -14,6 +14,7 @@ from paimon_spark.errors import (
     BranchNotFoundError,
     CorruptFileError,
     FileMissingError,
+    PaimonError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
@@ -169,6 +170,14 @@ def current(handle: TableHandle) -> TableHandle:
             except (FileMissingError, CorruptFileError):
                 pass
     return open_table(store, layout.root, layout.branch, handle.name, handle.overrides)
+
+
+def is_replaced(handle: TableHandle) -> bool:
+    """Whether the branch has another history by now, or is gone, so that files of the former one may be gone."""
+    try:
+        return current(handle) is not handle
+    except PaimonError:
+        return True  # the next look at the table says why
 
 
 def open_branch(handle: TableHandle, branch: str) -> TableHandle:

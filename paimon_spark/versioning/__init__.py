@@ -23,5 +23,6 @@ compare.py        compute a Diff from metadata; relate two histories
 status.py         TableStatus: head, branches, consumers and due maintenance; sizes of refs
 log.py            History: commits of all branches as a graph
 damage.py         checks for damage left by other engines, one function for each kind
+inspected.py      Inspected: refs that were read once, for these checks
 doctor.py         run all checks, and repair
 """

@@ -32,7 +32,6 @@ from paimon_spark.versioning.branch_state import STAGING_PREFIX
 from paimon_spark.versioning.damage import (
     Case,
     Finding,
-    Inspected,
     Severity,
     ambiguous_names,
     foreign_tags,
@@ -45,6 +44,7 @@ from paimon_spark.versioning.damage import (
     stale_hints,
     unprotected_bases,
 )
+from paimon_spark.versioning.inspected import Inspected
 
 _SHOWN: Final = 5
 _Look = Callable[[Inspected, TableHandle], Iterator[Case]]

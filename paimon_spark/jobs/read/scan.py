@@ -19,7 +19,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.lineage_port import listener, read_tickets
 from paimon_spark.jobs.read.schema_display import columns_html
-from paimon_spark.metadata.handle import TableHandle, current
+from paimon_spark.metadata.handle import TableHandle, current, is_replaced
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import (
     earliest_snapshot,
@@ -176,7 +176,7 @@ class Scan:
     def snapshot_id(self) -> int | None:
         """The snapshot of a version or a pinned head; None where it is not known before planning."""
         found = self._travelled
-        return _id(found.snapshot) if isinstance(found, Resolved) else None
+        return found.snapshot.id if isinstance(found, Resolved) and found.snapshot is not None else None
 
     def __str__(self) -> str:
         asked = self.options
@@ -391,7 +391,7 @@ class Scan:
             try:
                 return self._plan_on(snapshot)
             except PaimonError as e:
-                is_gone = snapshot is not None and (_is_replaced(self.handle) or _has_expired(self.handle, snapshot, e))
+                is_gone = snapshot is not None and (is_replaced(self.handle) or _has_expired(self.handle, snapshot, e))
                 if not left or not is_gone:
                     self._refuse_expired(snapshot, e)
                     raise
@@ -457,28 +457,16 @@ def scan_at(found: Resolved, only: OnlyFiles | None = None) -> Scan:
     return Scan(found.handle, only=only, _travelled=found)
 
 
-def _id(snapshot: Snapshot | None) -> int | None:
-    return None if snapshot is None else snapshot.id
-
-
 def _has_other_history(handle: TableHandle, plan: Plan) -> bool:
     """Whether main was replaced since the handle was opened, so that schema ids of files may mean other schemas."""
     others = any(r.file_schemas.keys() - {handle.schema.id} for r in plan.requests.values())
     return others and current(handle) is not handle
 
 
-def _is_replaced(handle: TableHandle) -> bool:
-    """Whether main has another history by now, and the files of the former one may be gone."""
-    try:
-        return current(handle) is not handle
-    except PaimonError:
-        return True  # the table is gone too, which the next look at it says
-
-
 def _other_history(found: Resolved) -> SnapshotExpiredError:
-    handle = found.handle
+    handle, number = found.handle, None if found.snapshot is None else found.snapshot.id
     return SnapshotExpiredError(
-        f"{handle.describe()} was given another history after snapshot {_id(found.snapshot)} was chosen: read again",
+        f"{handle.describe()} was given another history after snapshot {number} was chosen: read again",
         **handle.context,
     )
 

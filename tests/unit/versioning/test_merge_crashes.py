@@ -17,11 +17,11 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.scan import one_branch
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
@@ -156,15 +156,15 @@ def test_a_reader_whose_main_is_replaced_while_it_plans_reads_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     table = a_table(tmp_path)
-    read_schemas, asked = one_branch.schemas_by_id, list[int]()
+    asked: list[int] = []
 
     def replaced(handle: TableHandle, ids: Iterable[int]) -> dict[int, TableSchema]:
         asked.append(1)
         if len(asked) == 1:
             VERBS[verb](table)
-        return read_schemas(handle, ids)
+        return schemas_by_id(handle, ids)
 
-    monkeypatch.setattr(one_branch, "schemas_by_id", replaced)
+    monkeypatch.setattr("paimon_spark.engine.scan.one_branch.schemas_by_id", replaced)
     found = table.scan().to_arrow()
     assert found.column_names == ["k", "v", "n"] and len(asked) > 1
     assert dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == NEW
