@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _MOST_AT_ONCE: Final = 32
 _MOST_BYTES: Final = 64 << 20
@@ -76,7 +78,7 @@ class _Writes:
     """Writes that run in the background until the end of a block."""
 
     def __init__(self) -> None:
-        self.pool = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="paimon-ahead")
+        self.pool = _threads(_MOST_AT_ONCE)
         self.running: dict[tuple[str, str], tuple[Future[None], int]] = {}
         self.failure: BaseException | None = None
 
@@ -97,6 +99,12 @@ class _Writes:
 _local = _OfThread()
 
 
+def _threads(count: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # Spark's workers on local tables need none
+
+    return ThreadPoolExecutor(min(count, _MOST_AT_ONCE), thread_name_prefix="paimon-ahead")
+
+
 @contextmanager
 def ahead(
     store: object, files: Iterable[str] = (), directories: Iterable[str] = (), trees: Iterable[str] = ()
@@ -108,12 +116,11 @@ def ahead(
     if remote is None or len(wanted) + 2 * len(whole) < 2 or not threading.main_thread().is_alive():
         yield
         return
-    known = {kind: {_READ: remote.read_now, _LIST: remote.list_now}[kind] for kind, _ in wanted}
-    count = len(wanted) + len(whole)
-    with ThreadPoolExecutor(min(count, _MOST_AT_ONCE), thread_name_prefix="paimon-ahead") as pool:
+    requests = {_READ: remote.read_now, _LIST: remote.list_now}
+    with _threads(len(wanted) + len(whole)) as pool:
         listed = {(remote.identity, tree): _Tree(pool.submit(remote.list_tree, tree)) for tree in whole}
         pending = {
-            (remote.identity, kind, path): pool.submit(known[kind], path) for kind, path in dict.fromkeys(wanted)
+            (remote.identity, kind, path): pool.submit(requests[kind], path) for kind, path in dict.fromkeys(wanted)
         }
         outer = _local.block
         _local.block = _Block(pending, listed, outer)

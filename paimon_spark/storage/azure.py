@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from paimon_spark.storage.object_store import ObjectStore, Settings
 from paimon_spark.storage.obstore_client import CLIENT, RETRIES
 from paimon_spark.storage.remote_options import check_address, flat_arguments, refuse_unknown, true_or_false
 
-SCHEMES: Final = ("az", "abfs", "abfss")
 _PREFIXES: Final = ("fs.azure.", "azure.")
 _NAMES: Final = {
     "account.key": "account_key",
@@ -202,12 +201,11 @@ class AzureStore(ObjectStore):
         with self._failures("delete", directory) as (client, key):
             self._remove_directory(client, key)
 
-    def _remove_listed(self, bucket: str, prefix: str, listed: Iterable[Mapping[str, Any]]) -> None:
+    def _remove_listed(self, bucket: str, prefix: str, listed: Sequence[Mapping[str, Any]]) -> None:
         """Delete what was listed; with a hierarchical namespace directories are listed too, and go when empty."""
-        every = list(listed)
-        self.remove(bucket, [o["path"] for o in every if o["size"]])
+        self.remove(bucket, [o["path"] for o in listed if o["size"]])
         client = self.client(bucket)
-        for key in sorted((o["path"] for o in every if not o["size"]), reverse=True):
+        for key in sorted((o["path"] for o in listed if not o["size"]), reverse=True):
             self._remove_directory(client, key)
 
     def _remove_directory(self, client: Any, key: str) -> None:

@@ -18,12 +18,14 @@ import pyarrow as pa
 from paimon_spark.errors import FileMissingError, PaimonError, StorageError
 from paimon_spark.storage import clients, fsspec_write
 from paimon_spark.storage.store import (
+    READING,
     AtomicCreate,
     FileInfo,
     already_there,
     check_own_file,
     open_output_file,
     open_ranges,
+    parent_of,
 )
 from paimon_spark.text import reason
 
@@ -39,7 +41,6 @@ _RETRYABLE_NAMES: Final = (
 )  # fmt: skip
 _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _IN_MEMORY: Final = threading.RLock()
-_READING: Final = ("read", "open", "look for", "list")
 
 
 class FsspecStore:
@@ -122,7 +123,7 @@ class FsspecStore:
 
     def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
         with self._failures("open", path) as fs:
-            fs.invalidate_cache(_parent(path))
+            fs.invalidate_cache(parent_of(path))
             info = fs.info(path)
         if info.get("type") == "directory" or info.get("size") is None:
             raise FileMissingError(f"there is no file {self.url(path)}", path=path)
@@ -135,7 +136,7 @@ class FsspecStore:
 
     def exists(self, path: str) -> bool:
         with self._failures("look for", path) as fs:
-            fs.invalidate_cache(_parent(path))
+            fs.invalidate_cache(parent_of(path))
             try:
                 fs.info(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -236,7 +237,7 @@ class FsspecStore:
     def _failure(self, verb: str, path: str, cause: Exception) -> StorageError:
         clients.check_known(filesystem_class(self.protocol), self.storage_options, cause)
         url = self.url(path)
-        if verb in _READING and isinstance(cause, (FileNotFoundError, NotADirectoryError)):
+        if verb in READING and isinstance(cause, (FileNotFoundError, NotADirectoryError)):
             return FileMissingError(f"there is no file {url}", path=path)
         return StorageError(
             f"cannot {verb} {url}: {type(cause).__name__}: {cause}", path=path, retryable=is_retryable(cause)
@@ -367,10 +368,6 @@ def is_retryable(cause: BaseException) -> bool:
     if isinstance(cause, RuntimeError) and "changed size during iteration" in str(cause):
         return True
     return any(c.__name__.endswith(_RETRYABLE_NAMES) for c in type(cause).__mro__)
-
-
-def _parent(path: str) -> str:
-    return path.rsplit("/", 1)[0]
 
 
 def _info(entry: Mapping[str, Any]) -> FileInfo:

@@ -19,7 +19,6 @@ from paimon_spark.storage.object_store import ObjectStore, Settings
 from paimon_spark.storage.obstore_client import CLIENT, RETRIES
 from paimon_spark.storage.remote_options import check_address, flat_arguments, refuse_unknown
 
-SCHEMES: Final = ("gs", "gcs")
 _PREFIXES: Final = ("fs.gs.", "gs.")
 _NAMES: Final = {
     "auth.service.account.json.keyfile": "key_file", "google.cloud.auth.service.account.json.keyfile": "key_file",

@@ -12,7 +12,7 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -26,6 +26,7 @@ from paimon_spark.redaction import without_passwords
 from paimon_spark.storage import obstore_client
 from paimon_spark.storage.obstore_client import Fault, fault_of
 from paimon_spark.storage.store import (
+    READING,
     AtomicCreate,
     FileInfo,
     already_there,
@@ -33,13 +34,13 @@ from paimon_spark.storage.store import (
     concurrently,
     open_output_file,
     open_ranges,
+    parent_of,
 )
 
 _PART_BYTES: Final = 8 << 20
 _PARTS_AT_ONCE: Final = 4
 _RANGE_BYTES: Final = 8 << 20
 """A longer range is fetched by several requests, as one connection has a limited rate."""
-_READING: Final = ("read", "open", "look for", "list")
 
 
 @dataclass(frozen=True)
@@ -143,10 +144,9 @@ class ObjectStore(ABC):
     def client(self, bucket: str) -> Any:
         """The connection of this process to a bucket. Raises StorageError: it cannot be made with these settings."""
 
-        def make() -> Any:
-            module = obstore_client.package(self.extra).store
+        def make(obstore: Any) -> Any:
             try:
-                return self.connect(module, bucket)
+                return self.connect(obstore.store, bucket)
             except PaimonError:
                 raise
             except Exception as e:  # obstore says what is wrong with a setting
@@ -156,9 +156,8 @@ class ObjectStore(ABC):
                     f"{self.scheme}://{bucket} cannot be opened: {fault_of(e).reason}; give {self.login_options}"
                 ) from e
 
-        obstore_client.package(self.extra)
         variables = frozenset(item for item in os.environ.items() if item[0].startswith(self.environment))
-        return obstore_client.connection((type(self).__name__, self.identity, bucket, variables), make)
+        return obstore_client.connection(self.extra, (type(self).__name__, self.identity, bucket, variables), make)
 
     def read(self, path: str) -> bytes:
         with self._failures("read", path) as (client, key):
@@ -286,11 +285,10 @@ class ObjectStore(ABC):
             bucket = directory.partition("/")[0]
             self._remove_listed(bucket, prefix, list(_listed(client, prefix)))
 
-    def _remove_listed(self, bucket: str, prefix: str, listed: Iterable[Mapping[str, Any]]) -> None:
+    def _remove_listed(self, bucket: str, prefix: str, listed: Sequence[Mapping[str, Any]]) -> None:
         """Delete what was listed below a prefix, the empty objects that stand for directories last."""
-        every = list(listed)
-        self.remove(bucket, [o["path"] for o in every if o["path"] != prefix])
-        empty = sorted((o["path"] for o in every if not o["size"]), reverse=True)
+        self.remove(bucket, [o["path"] for o in listed if o["path"] != prefix])
+        empty = sorted((o["path"] for o in listed if not o["size"]), reverse=True)
         if empty:
             self.remove_directories(bucket, empty)
 
@@ -342,7 +340,7 @@ class ObjectStore(ABC):
         # These name no file: what is wrong is wrong for all of them, and the first one read is internal to Paimon.
         if fault.no_login:
             return StorageError(
-                f"no login is given for {self.url(_parent(path))}; give {self.login_options}", path=path
+                f"no login is given for {self.url(parent_of(path))}; give {self.login_options}", path=path
             )
         if fault.no_bucket or (verb == "list" and fault.status == 404):
             return StorageError(
@@ -378,11 +376,11 @@ class ObjectStore(ABC):
             )
         if fault.is_refused:
             return StorageError(
-                f"{address} refuses access to {self.url(_parent(path))} ({verb}: {fault.reason}); correct "
+                f"{address} refuses access to {self.url(parent_of(path))} ({verb}: {fault.reason}); correct "
                 f"{self.login_options}, or the rights of that user",
                 path=path,
             )
-        if verb in _READING and fault.is_missing:
+        if verb in READING and fault.is_missing:
             return FileMissingError(f"there is no file {self.url(path)}", path=path)
         return StorageError(f"cannot {verb} {self.url(path)}: {fault.reason}", path=path, retryable=fault.is_retryable)
 
@@ -449,7 +447,3 @@ def _by_bucket(paths: Sequence[str]) -> dict[str, list[str]]:
 
 def _name(path: str) -> str:
     return path.rstrip("/").rsplit("/", 1)[-1]
-
-
-def _parent(path: str) -> str:
-    return path.rsplit("/", 1)[0]

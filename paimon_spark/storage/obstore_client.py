@@ -72,15 +72,18 @@ def _loaded() -> ModuleType:
     return found
 
 
-def connection(key: Hashable, make: Callable[[], Any]) -> Any:
-    """The connection to a bucket that this process has under a key; `make` makes the first."""
+def connection(extra: str, key: Hashable, make: Callable[[ModuleType], Any]) -> Any:
+    """The connection to a bucket that this process has under a key; `make` makes the first by obstore.
+
+    Raises as `package`.
+    """
     with _LOCK:
-        _loaded()
+        module = package(extra)
         found = _process.connections.get(key)
         if found is None:
             if len(_process.connections) >= _MOST_CONNECTIONS:
                 _process.connections.pop(next(iter(_process.connections)))
-            found = _process.connections[key] = make()
+            found = _process.connections[key] = make(module)
         return found
 
 

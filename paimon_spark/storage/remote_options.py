@@ -10,6 +10,11 @@ from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, is_one_edit_away
 from paimon_spark.text import integer_of
 
+S3_SCHEMES: Final = ("s3", "s3a", "s3n")
+GCS_SCHEMES: Final = ("gs", "gcs")
+AZURE_SCHEMES: Final = ("az", "abfs", "abfss")
+OBJECT_STORES: Final = (*S3_SCHEMES, *GCS_SCHEMES, *AZURE_SCHEMES)
+"""Schemes of stores without directories."""
 _NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "retries")
 _OF_HADOOP: Final = ("fs.s3a.", "fs.gs.", "fs.azure.")
 _OF_FSSPEC: Final = (

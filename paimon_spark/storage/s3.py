@@ -28,7 +28,6 @@ from paimon_spark.storage.obstore_client import CLIENT, RETRIES, fault_of
 from paimon_spark.storage.remote_options import check_address, flat_arguments, refuse_unknown, true_or_false
 from paimon_spark.storage.store import AtomicCreate, already_there
 
-SCHEMES: Final = ("s3", "s3a", "s3n")
 CONDITIONS: Final = "s3.conditional-writes"
 _PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")
 _NAMES: Final = {

@@ -222,6 +222,15 @@ def check_own_file(store: ReadableStore, path: str, data: bytes) -> None:
         raise already_there(store, path)
 
 
+READING: Final = ("read", "open", "look for", "list")
+"""Verbs of messages about calls that change nothing, to which a file that does not exist is missing."""
+
+
+def parent_of(path: str) -> str:
+    """The directory of a path."""
+    return path.rsplit("/", 1)[0]
+
+
 def already_there(store: ReadableStore, path: str) -> FileAlreadyThereError:
     """The error for a path where nothing may be."""
     return FileAlreadyThereError(f"there is a file {store.url(path)} already", path=path)

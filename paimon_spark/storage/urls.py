@@ -18,7 +18,7 @@ from paimon_spark.options.known import is_file_system_option
 from paimon_spark.redaction import has_password
 from paimon_spark.storage.ahead import forget, settle, taken, written
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.remote_options import arguments
+from paimon_spark.storage.remote_options import GCS_SCHEMES, OBJECT_STORES, S3_SCHEMES, arguments
 from paimon_spark.storage.store import AtomicCreate, FileInfo, RangedStore, Store, open_ranges
 from paimon_spark.text import integer_of, reason
 
@@ -29,8 +29,6 @@ _LOCAL: Final = ("file", "local")
 _WEB: Final = ("http", "https")
 _WEBHDFS_PORT: Final = 9870
 """Of Hadoop 3; fsspec takes that of Hadoop 2."""
-_OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "az", "abfs", "abfss")
-"""Schemes of stores without directories; `s3`, `gcs` and `azure` list them too, which need obstore's settings."""
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
@@ -71,7 +69,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
 def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
     scheme, authority, path = split_url(url)
     kept = _file_system_options(options)
-    if scheme in _OBJECT_STORES:
+    if scheme in OBJECT_STORES:
         return _object_store(scheme, authority, path, kept)
     # Imported only here: fsspec costs a Spark worker a tenth of a second, which local tables need not pay.
     from paimon_spark.storage.clients import check_arguments
@@ -103,9 +101,9 @@ def _object_store(scheme: str, authority: str, path: str, options: Mapping[str, 
     from paimon_spark.storage import azure, gcs, s3
 
     inside = path.lstrip("/")
-    if scheme in s3.SCHEMES:
+    if scheme in S3_SCHEMES:
         store: ObjectStore = s3.S3Store(s3.s3_settings(options), options, "s3")
-    elif scheme in gcs.SCHEMES:
+    elif scheme in GCS_SCHEMES:
         store = gcs.GcsStore(gcs.gcs_settings(options), options, scheme)
     else:
         at = authority if "@" in authority else ""
@@ -132,7 +130,7 @@ def _host(scheme: str, authority: str) -> dict[str, Any]:
 
 def has_directories(url: str) -> bool:
     """Whether the store of `url` has directories: an object store cannot tell an empty one from a missing one."""
-    return split_url(url)[0] not in _OBJECT_STORES
+    return split_url(url)[0] not in OBJECT_STORES
 
 
 def split_url(url: str) -> tuple[str, str, str]:

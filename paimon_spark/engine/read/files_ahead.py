@@ -8,16 +8,18 @@ and for their rows: their bytes are kept until the split is read. Tests: tests/u
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
 from paimon_spark.engine.tasks import DataSplit, ReadRequest, SplitMode
 from paimon_spark.storage.ahead import remote_of
 from paimon_spark.storage.store import WHOLE_BYTES
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _AT_ONCE: Final = 32
 _MOST_BYTES: Final = 32 << 20
@@ -52,6 +54,8 @@ class _FilesAhead:
     """
 
     def __init__(self, inner: Any, files: dict[str, int], *, keeps: bool) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # Spark's workers on local tables need none
+
         self.inner = inner
         self._keeps = keeps
         self._waiting = list(reversed(files.items()))
